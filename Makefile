@@ -1,0 +1,49 @@
+# `make` lists the targets. The virtual environment is built on first use.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow lint format
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.package  ## run the demonstration
+	@$(BIN)/python examples/demo.py
+
+test: lint  ## lint, check types, run all tests and doctests but the slow ones
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+slow: $(VENV)/.dev  ## run the slow tests
+	$(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.dev  ## ruff and basedpyright, changing nothing
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/basedpyright
+
+format: $(VENV)/.dev  ## let ruff fix and format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+$(VENV)/.package: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing bbalpha into $(VENV) ..."
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3.11 python3; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			exec $$python -m venv $(VENV); \
+		fi; \
+	done; \
+	echo "bbalpha needs Python 3.11 or newer; found $$(python3 --version 2>&1)." \
+		"Name one with: make PYTHON=/path/to/python" >&2; \
+	exit 1

@@ -1,0 +1,32 @@
+"""Settings of every test and doctest. It lies here, above tests/ and src/, so that both see it."""
+
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["MPLBACKEND"] = "Agg"
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import pytest
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Shapes and types of every function of bbalpha are checked when it is called. The hook acts on
+# imports that come after it, so nothing may import bbalpha earlier.
+jaxtyping.install_import_hook("bbalpha", "beartype.beartype")
+
+import bbalpha as bb  # noqa: E402
+
+
+@pytest.fixture
+def x64():
+    """Computes in 64 bits for the length of one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(doctest_namespace):
+    doctest_namespace.update(bb=bb, jax=jax, jnp=jnp)

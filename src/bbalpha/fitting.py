@@ -1,0 +1,513 @@
+"""Step eight: whole fits. Epochs run inside one compiled loop; the host sees a chunk at a time.
+
+Between chunks the host shows progress, calls back, scores held-out data and notices Ctrl-C. What
+compiles depends on shapes and functions alone, never on α, the data or the number of epochs.
+"""
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from bbalpha.data import check_data, minibatch_rows
+from bbalpha.families import CappedGaussian
+from bbalpha.posterior import FitInfo, Posterior
+from bbalpha.progress import progress_bar
+from bbalpha.training import (
+    FamilyStart,
+    FitState,
+    LogLikelihood,
+    Prior,
+    Schedule,
+    check_alpha,
+    decaying_adam,
+    energy_of_batch,
+    init,
+    noise_key,
+    step,
+)
+
+CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
+CHUNK_EPOCHS = 256  # and for how many epochs at most
+ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
+DEFAULT_STEPS = 10_000
+DEFAULT_BATCH_SIZE = 32  # the authors'
+ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyStopping:
+    """Stop when the log-likelihood of held-out data no longer grows, and return to its best.
+
+    Attributes:
+        data: held-out data, in the form of the training data.
+        patience: how many epochs to wait for a better score.
+        every: how many epochs lie between two scores.
+        num_samples: how many draws a score takes.
+    """
+
+    data: PyTree
+    patience: int = 20
+    every: int = 1
+    num_samples: int = 100
+
+
+class NonFiniteEnergyError(ArithmeticError):
+    """The energy was no longer finite; `posterior` is what the last finite step had reached."""
+
+    def __init__(self, step: int, posterior: Posterior):
+        self.step = step
+        self.posterior = posterior
+        super().__init__(
+            f"the energy or its gradient must be finite; got a non-finite value at step {step}. "
+            "The posterior before that step is kept in the attribute posterior of this error; "
+            "a smaller learning rate, or alpha annealed from 0, often helps."
+        )
+
+
+def fit(
+    log_likelihood: LogLikelihood,
+    params: PyTree,
+    data: PyTree,
+    *,
+    key: Key[Array, ""],
+    alpha: float | Array | Schedule = 0.5,
+    prior: Prior = 1.0,
+    learn_prior: bool = False,
+    hyperparams: PyTree = None,
+    family: FamilyStart = CappedGaussian.init,
+    optimizer: optax.GradientTransformation | None = None,
+    num_epochs: int | None = None,
+    batch_size: int | None = None,
+    num_samples: int = 100,
+    sample_chunk: int | None = None,
+    resample_every: int = 1,
+    sample_weight: Float[Any, " rows"] | None = None,
+    early_stopping: EarlyStopping | None = None,
+    callback: Callable[[FitState, FitInfo], bool | None] | None = None,
+    progress: bool = True,
+) -> Posterior:
+    """The posterior that minimizes the BB-α energy.
+
+    Ctrl-C ends a fit with the posterior reached; its `info.stopped` is "interrupted" and its energy
+    is not computed.
+
+    Args:
+        log_likelihood: one number per data point of a batch, never summed:
+            `log_likelihood(params, batch)` or, with hyper-parameters,
+            `log_likelihood(params, batch, hyperparams)`.
+        params: where the mean of q starts; any tree of floating-point arrays.
+        data: any pytree of arrays whose first axis is the data points.
+        key: all randomness of the fit.
+        alpha: 0 is variational Bayes, 1 is like expectation propagation; or a schedule, a function
+            from the step to the power.
+        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Family`.
+        learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
+        hyperparams: a tree of arrays to be learned by minimizing the same energy.
+        family: the start of q, a function of its mean and the prior.
+        optimizer: any optax optimizer; by default Adam with a rate that falls from 1e-2 to 0 along
+            a cosine. The paper's is `optax.adam(1e-3)`.
+        num_epochs: passes over the data; by default as many as make 10,000 steps.
+        batch_size: |S|; 32 by default.
+        num_samples: K, the draws of q for each minibatch.
+        sample_chunk: how many of them are in memory at once; chosen from the shapes by default.
+        resample_every: M, how many steps use the same noise.
+        sample_weight: how many data points each row stands for; 1 by default.
+        early_stopping: held-out data that end the fit.
+        callback: called after every epoch with the state and what is known of the run; a true
+            result ends the fit.
+        progress: show a progress bar when there is a terminal.
+
+    Raises:
+        ValueError: if an argument breaks its rule, with its value.
+        TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+        NonFiniteEnergyError: if the energy stops being finite.
+    """
+    rows, plan = _prepare(data, sample_weight, batch_size, num_epochs)
+    state = init(
+        log_likelihood,
+        params,
+        num_data=float(jnp.sum(rows.sample_weight)),
+        key=key,
+        alpha=alpha,
+        prior=prior,
+        learn_prior=learn_prior,
+        hyperparams=hyperparams,
+        family=family,
+        optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
+        num_samples=num_samples,
+        sample_chunk=sample_chunk,
+        resample_every=resample_every,
+    )
+    _check_schedule(state, plan)
+    _check_log_likelihood(state, data)
+    run = partial(_run_steps, rows=rows, batch_size=plan.batch_size)
+    watch = _Watch(early_stopping, callback, plan)
+    state, energies, stopped = _train(run, state, plan, watch, progress)
+    posterior = dataclasses.replace(state.posterior(), info=watch.info(state, energies, stopped))
+    if stopped == "non-finite":
+        raise NonFiniteEnergyError(int(state.step), posterior)
+    if stopped == "interrupted":
+        return posterior
+    return dataclasses.replace(posterior, energy=_full_energy(state, rows))
+
+
+def fit_many(
+    log_likelihood: LogLikelihood,
+    params: PyTree,
+    data: PyTree,
+    *,
+    keys: Key[Array, " replicas"],
+    alpha: Any = 0.5,
+    data_axis: int | None = None,
+    num_epochs: int | None = None,
+    batch_size: int | None = None,
+    sample_weight: Any = None,
+    progress: bool = True,
+    **settings: Any,
+) -> list[Posterior]:
+    """The posteriors of many replicas, trained together in one compiled program.
+
+    Each equals what `fit` gives for its α, key, start and data. A replica whose energy stops being
+    finite stays where it was while the others go on, and its `info.stopped` is "non-finite".
+
+    Args:
+        log_likelihood: as for `fit`.
+        params: the starts, a tree whose leaves have a leading axis of replicas.
+        data: as for `fit`, shared by the replicas; or, with `data_axis=0`, with a leading axis of
+            replicas, such as `(x[rows], y[rows])` for the rows of many splits.
+        keys: one key per replica.
+        alpha: one power per replica, or one power or schedule for all.
+        data_axis: 0 when every replica has data of its own.
+        num_epochs: as for `fit`.
+        batch_size: as for `fit`.
+        sample_weight: as for `fit`, with a leading axis of replicas when `data_axis=0`.
+        progress: as for `fit`.
+        **settings: the arguments of `init` from `prior` on, which all replicas share.
+
+    Raises:
+        ValueError: if an argument breaks its rule, with its value.
+        TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+    """
+    _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
+    rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
+    settings = {"optimizer": decaying_adam(plan.num_steps)} | settings
+    num_data = jnp.broadcast_to(jnp.sum(rows.sample_weight, axis=-1), keys.shape)
+    powers = None if callable(alpha) else np.broadcast_to(np.asarray(alpha, float), keys.shape)
+    if powers is not None:
+        check_alpha(powers.max(), float(num_data.min()), settings.get("num_samples", 2))
+
+    def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
+        power = alpha if power is None else power
+        return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
+
+    state = jax.vmap(start)(params, keys, powers, num_data)
+    first = jax.tree.map(lambda leaf: leaf[0], state)
+    _check_schedule(first, plan)
+    _check_log_likelihood(
+        first, data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
+    )
+    run = partial(_run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
+    watch = _Watch(None, None, plan)
+    state, energies, stopped = _train(run, state, plan, watch, progress)
+    full_energies = _full_energy_many(state, rows, data_axis)
+    posteriors = []
+    for replica, energy in enumerate(full_energies):
+        one = jax.tree.map(lambda leaf, replica=replica: leaf[replica], state)
+        reason = "non-finite" if stopped == "finished" and one.step < plan.num_steps else stopped
+        info = watch.info(one, energies[replica], reason)
+        posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
+    return posteriors
+
+
+class Rows(NamedTuple):
+    """The data on the device, what each row counts, and how many rows there are."""
+
+    data: PyTree
+    sample_weight: Float[Array, "*replicas rows"]
+    num_rows: Int[Array, ""]
+
+
+class Plan(NamedTuple):
+    """How the rows are gone through."""
+
+    batch_size: int
+    num_batches: int
+    num_epochs: int
+
+    @property
+    def num_steps(self) -> int:
+        return self.num_epochs * self.num_batches
+
+
+def _prepare(
+    data: PyTree,
+    sample_weight: Any,
+    batch_size: int | None,
+    num_epochs: int | None,
+    data_axis: int | None = None,
+) -> tuple[Rows, Plan]:
+    """The data checked and on the device, and the plan of the run."""
+    if data_axis is None:
+        num_rows = check_data(data)
+    else:
+        check_data(data)  # the leading axis is the replicas
+        num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
+    shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
+    sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
+    if sample_weight.shape != shape:
+        raise ValueError(
+            f"sample_weight must have shape {shape}, one number per data point; "
+            f"got shape {sample_weight.shape}."
+        )
+    if not (np.isfinite(sample_weight).all() and (sample_weight >= 0).all() and sample_weight.any()):
+        raise ValueError(
+            "sample_weight must be finite, not negative and not all zero; "
+            f"got values from {sample_weight.min()} to {sample_weight.max()}."
+        )
+    batch_size = _checked_batch_size(batch_size, num_rows)
+    num_batches = -(-num_rows // batch_size)
+    num_epochs = -(-DEFAULT_STEPS // num_batches) if num_epochs is None else num_epochs
+    if num_epochs < 1:
+        raise ValueError(f"num_epochs must be at least 1; got num_epochs={num_epochs}.")
+    data = jax.tree.map(jnp.asarray, data)
+    rows = Rows(data, jnp.asarray(sample_weight, float), jnp.asarray(num_rows))
+    return rows, Plan(batch_size, num_batches, num_epochs)
+
+
+def _checked_batch_size(batch_size: int | None, num_rows: int) -> int:
+    if batch_size is None:
+        return min(DEFAULT_BATCH_SIZE, num_rows)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got batch_size={batch_size}.")
+    if batch_size > num_rows:
+        warnings.warn(
+            f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
+            f"with {num_rows} data points, all of which now make one batch.",
+            stacklevel=4,
+        )
+    return min(batch_size, num_rows)
+
+
+def _check_replicas(keys: Array, **trees: PyTree) -> None:
+    for name, tree in trees.items():
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            if np.shape(leaf)[:1] != keys.shape:
+                raise ValueError(
+                    f"{name}{jax.tree_util.keystr(path)} must have a leading axis of "
+                    f"{len(keys)} replicas, one per key; got shape {np.shape(leaf)}."
+                )
+
+
+def _check_schedule(state: FitState, plan: Plan) -> None:
+    """Check the powers of all steps that a schedule will give."""
+    if state.method.alpha_schedule is None:
+        return
+    at = partial(state.method.alpha_at, state.alpha)
+    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
+    worst = alphas.max() if np.isfinite(alphas).all() else np.nan
+    check_alpha(worst, float(state.num_data), state.method.num_samples)
+
+
+def _check_log_likelihood(state: FitState, data: PyTree) -> None:
+    """Check the shape that the user's function returns, without computing anything.
+
+    Parameters are abstract and the data are not, so a likelihood sees its targets and can refuse
+    them before anything is compiled.
+    """
+    num_rows = len(jax.tree.leaves(data)[0])
+    log_likelihood = state.method.vector_log_likelihood(state.variables.hyperparams)
+    mean = jax.ShapeDtypeStruct((state.method.layout.size,), state.alpha.dtype)
+    result = jax.eval_shape(lambda vector: log_likelihood(vector, data), mean)
+    shape = getattr(result, "shape", None)
+    if shape != (num_rows,):
+        kind = f"shape {shape}" if shape is not None else type(result).__name__
+        raise ValueError(
+            f"log_likelihood must return one number per data point; got {kind} "
+            f"for {num_rows} data points."
+        )
+
+
+@dataclasses.dataclass
+class _Watch:
+    """What the host does between epochs: score held-out data, call back, keep the record."""
+
+    early_stopping: EarlyStopping | None
+    callback: Callable[[FitState, FitInfo], bool | None] | None
+    plan: Plan
+    held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
+    best: FitState | None = None
+    started: float = dataclasses.field(default_factory=time.perf_counter)
+
+    @property
+    def every(self) -> int:
+        """How many epochs the compiled loop may run before it must stop for a look."""
+        if self.callback is not None:
+            return 1
+        return CHUNK_EPOCHS if self.early_stopping is None else self.early_stopping.every
+
+    def look(self, state: FitState, energies: np.ndarray) -> str | None:
+        """The reason to stop now, if there is one."""
+        if self._score(state):
+            return "early"
+        if self.callback and self.callback(state, self.info(state, energies, "running")):
+            return "callback"
+        return None
+
+    def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
+        """What is known of the run."""
+        num_epochs = -(-int(state.step) // self.plan.num_batches)
+        return FitInfo(
+            energies=tuple(energies[:num_epochs].tolist()),
+            held_out=tuple(self.held_out),
+            num_steps=int(state.step),
+            seconds=time.perf_counter() - self.started,
+            stopped=stopped,
+        )
+
+    def _score(self, state: FitState) -> bool:
+        """Score the held-out data if it is time to; whether patience has run out."""
+        rule = self.early_stopping
+        if rule is None:
+            return False
+        epoch = int(state.step) // self.plan.num_batches
+        if epoch % rule.every:
+            return False
+        densities = state.posterior().log_density(
+            state.method.log_likelihood, rule.data, key=state.key, num_samples=rule.num_samples
+        )
+        self.held_out.append((epoch, float(jnp.mean(densities))))
+        best_epoch, _ = max(self.held_out, key=lambda pair: pair[1])
+        if best_epoch == epoch:
+            self.best = state
+        return epoch - best_epoch >= rule.patience
+
+
+def _train(
+    run: Callable[..., tuple[FitState, Array, Array]],
+    state: FitState,
+    plan: Plan,
+    watch: _Watch,
+    progress: bool,
+) -> tuple[FitState, np.ndarray, str]:
+    """The state at the end, the energy of every epoch, and why it ended."""
+    energies = np.zeros((*state.step.shape, plan.num_epochs))
+    chunk, done, stopped = 1, 0, None
+    with progress_bar(progress, plan.num_epochs) as show:
+        try:
+            while done < plan.num_steps and stopped is None:
+                started = time.perf_counter()
+                next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
+                num_steps = min(chunk, min(next_look * plan.num_batches, plan.num_steps) - done)
+                state, sums, finite = jax.block_until_ready(run(state, num_steps=num_steps))
+                epoch = done // plan.num_batches
+                seen = energies[..., epoch : epoch + sums.shape[-1]]
+                seen += np.asarray(sums)[..., : seen.shape[-1]]
+                done += num_steps
+                if not np.any(finite):
+                    stopped = "non-finite"
+                elif done % plan.num_batches == 0:
+                    epoch = done // plan.num_batches
+                    show(epoch, float(np.mean(energies[..., epoch - 1])))
+                    if epoch % watch.every == 0:
+                        stopped = watch.look(state, energies)
+                speed = num_steps / (time.perf_counter() - started)
+                chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+    best = state if watch.best is None else watch.best
+    return best, energies, stopped or "finished"
+
+
+@partial(jax.jit, static_argnames="batch_size")
+def _run_steps(
+    state: FitState, rows: Rows, num_steps: Int[Array, ""], batch_size: int
+) -> tuple[FitState, Float[Array, " epochs"], Bool[Array, ""]]:
+    """The state after some steps, the energy summed over each epoch's share of them.
+
+    The order of an epoch's rows follows from the key and the epoch, so that a run may stop and go
+    on anywhere. The loop ends at the first step that is not finite.
+    """
+    num_batches = -(-rows.num_rows // batch_size)
+    last_step = state.step + num_steps
+
+    def run_epoch(carry: tuple) -> tuple:
+        state, sums, index, _ = carry
+        epoch = state.step // num_batches
+        end = jnp.minimum((epoch + 1) * num_batches, last_step)
+        batches = _batches_of_epoch(state, rows, epoch, batch_size)
+
+        def run_batch(carry: tuple) -> tuple:
+            state, energy, _ = carry
+            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], batches)
+            share = jnp.sum(weights > 0) / rows.num_rows
+            batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+            state, info = step(state, batch, weights * rows.sample_weight[taken])
+            return state, energy + share * info.energy, info.finite
+
+        state, energy, finite = jax.lax.while_loop(
+            lambda carry: (carry[0].step < end) & carry[2],
+            run_batch,
+            (state, jnp.zeros_like(state.alpha), jnp.array(True)),
+        )
+        return state, sums.at[index].set(energy), index + 1, finite
+
+    sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
+    state, sums, _, finite = jax.lax.while_loop(
+        lambda carry: (carry[0].step < last_step) & carry[3],
+        run_epoch,
+        (state, sums, 0, jnp.array(True)),
+    )
+    return state, sums, finite
+
+
+def _batches_of_epoch(
+    state: FitState, rows: Rows, epoch: Int[Array, ""], batch_size: int
+) -> tuple[Int[Array, "batches batch"], Float[Array, "batches batch"]]:
+    key = jax.random.fold_in(jax.random.fold_in(state.key, ORDER_STREAM), epoch)
+    return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
+
+
+@jax.jit
+def _full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
+    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
+    num_slots = len(rows.sample_weight)
+    chunk = min(num_slots, ENERGY_ROWS)
+
+    def energy_of_chunk(start: Int[Array, ""]) -> Float[Array, ""]:
+        taken = start + jnp.arange(chunk)
+        real = taken < rows.num_rows
+        taken = jnp.minimum(taken, num_slots - 1)
+        weights = jnp.where(real, rows.sample_weight[taken], 0.0)
+        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+        return energy_of_batch(state, state.variables, batch, noise_key(state), weights)
+
+    return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
+
+
+@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
+def _run_steps_many(
+    state: FitState,
+    rows: Rows,
+    num_steps: Int[Array, ""],
+    batch_size: int,
+    data_axis: int | None,
+) -> tuple[FitState, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
+    axes = (0, Rows(data_axis, data_axis, None), None)
+    run = partial(_run_steps, batch_size=batch_size)
+    return jax.vmap(run, in_axes=axes)(state, rows, num_steps)
+
+
+@partial(jax.jit, static_argnames="data_axis")
+def _full_energy_many(
+    state: FitState, rows: Rows, data_axis: int | None
+) -> Float[Array, " replicas"]:
+    return jax.vmap(_full_energy, in_axes=(0, Rows(data_axis, data_axis, None)))(state, rows)

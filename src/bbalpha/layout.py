@@ -1,0 +1,75 @@
+"""How a tree of parameters lies in one flat vector, which is what families and optimizers see."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The structure and shapes of a tree; hashable, so that compiled functions can be cached by it.
+
+    >>> layout = bb.Layout.of({"weights": jnp.zeros((2, 3)), "bias": jnp.zeros(())})
+    >>> layout.size, layout.paths
+    (7, ("['bias']", "['weights']"))
+    """
+
+    structure: Any
+    paths: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, params: PyTree, name: str = "params") -> "Layout":
+        """The layout of `params`, which errors call by `name`.
+
+        Raises:
+            TypeError: if a leaf is not an array of floating-point numbers.
+        """
+        leaves, structure = jax.tree_util.tree_flatten_with_path(params)
+        paths = tuple(jax.tree_util.keystr(path) for path, _ in leaves)
+        arrays = [leaf for _, leaf in leaves]
+        for path, leaf in zip(paths, arrays, strict=True):
+            dtype = getattr(leaf, "dtype", type(leaf).__name__)
+            if not jnp.issubdtype(getattr(leaf, "dtype", np.object_), jnp.floating):
+                raise TypeError(
+                    f"{name} must hold arrays of floating-point numbers; "
+                    f"got {name}{path} of type {dtype}."
+                )
+        if not arrays:
+            raise ValueError(f"{name} must hold at least one array; got an empty tree.")
+        shapes = tuple(tuple(leaf.shape) for leaf in arrays)
+        return cls(structure, paths, shapes, tuple(str(leaf.dtype) for leaf in arrays))
+
+    @property
+    def size(self) -> int:
+        """How many numbers the vector has."""
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many numbers each leaf has."""
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    def flatten(self, params: PyTree) -> Float[Array, " params"]:
+        """The vector of a tree of this layout."""
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in self.structure.flatten_up_to(params)])
+
+    def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
+        """The tree of a vector, its leaves in their own shapes and types."""
+        ends = np.cumsum(self.sizes)[:-1].tolist()
+        pieces = jnp.split(vector, ends)
+        leaves = [
+            piece.reshape(shape).astype(dtype)
+            for piece, shape, dtype in zip(pieces, self.shapes, self.dtypes, strict=True)
+        ]
+        return self.structure.unflatten(leaves)
+
+    def per_leaf(self, values: Float[Array, " leaves"]) -> Float[Array, " params"]:
+        """A vector in which every parameter has the value of its leaf."""
+        return jnp.repeat(values, np.array(self.sizes), total_repeat_length=self.size)

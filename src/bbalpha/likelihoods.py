@@ -1,0 +1,442 @@
+"""Step three: likelihoods, outputs and targets → log p(yₙ|xₙ, θ), one number per datum.
+
+A likelihood is a value with four methods, whose array fields are hyper-parameters: passed to
+`bbalpha.fit` as `hyperparams=`, they are learned. Outputs have shape (..., data, columns), where
+leading axes are draws of θ; the functions at the end average over such draws.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.scipy.special import betaln, erfc, gammaln, logsumexp, ndtr
+from jax.scipy.stats import norm
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, Key
+
+LOG_TWO_PI = math.log(2 * math.pi)
+LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
+TAIL = -10.0  # below it `log_ndtr` uses the continued fraction, exact to rounding there with
+TAIL_DEPTH = 8  # this many levels, in float64 too
+STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
+
+Outputs = Float[Array, "..."]  # (..., data, columns): a wrong shape is told by a sentence
+Columns = Float[Array, "*draws data columns"]
+PerDatum = Float[Array, "*draws data"]
+RandomKey = Key[Array, ""]
+
+
+def _floating(value: ArrayLike) -> Array:
+    """The value of a field as an array of floats that does not change type when it is trained."""
+    array = jnp.asarray(value)
+    return array.astype(jnp.result_type(array, float))
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """The distribution of a target given the outputs of a model.
+
+    Targets have shape (data, T), or (data,) if T = 1. To write a likelihood of your own, make it
+    an `equinox.Module` with these four methods.
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return log p(yₙ|outputs), higher is better; the T columns are summed.
+
+        Raises:
+            ValueError: If the shapes do not match or a target is not one of this distribution's
+                values. Values are checked only outside of compiled code.
+        """
+        ...
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the mean of every target."""
+        ...
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return the variance of every target."""
+        ...
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Array:
+        """Return one target per row of the outputs."""
+        ...
+
+
+class Gaussian(eqx.Module):
+    """A continuous target with the same noise everywhere: y ~ N(output, σ²).
+
+    The field is log σ², one number or one per column of the targets.
+
+    >>> likelihood = bb.Gaussian()
+    >>> print(likelihood.log_prob(jnp.zeros((2, 1)), jnp.array([0.0, 1.0])).round(4))
+    [-0.9189 -1.4189]
+    """
+
+    log_variance: Float[Array, "..."] = eqx.field(converter=_floating, default=0.0)
+
+    @property
+    def noise_variance(self) -> Float[Array, "..."]:
+        """The variance σ² of the noise."""
+        return jnp.exp(self.log_variance)
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ log N(yₜ; outputₜ, σₜ²)."""
+        targets = _aligned(targets, outputs)
+        (log_variance,) = _fields(self, outputs)
+        return jnp.sum(_gaussian_log_prob(targets - outputs, log_variance), axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the outputs."""
+        return outputs
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return σ² for every target."""
+        (log_variance,) = _fields(self, outputs)
+        return jnp.exp(log_variance)
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+        """Return the outputs plus noise."""
+        noise = jax.random.normal(key, outputs.shape, outputs.dtype)
+        return outputs + jnp.sqrt(self.variance(outputs)) * noise
+
+
+class HeteroscedasticGaussian(eqx.Module):
+    """A continuous target whose noise is an output too: y ~ N(m, exp(s)), outputs = [m, s].
+
+    The outputs hold twice as many columns as the targets: all means, then all log-variances.
+
+    >>> outputs = jnp.array([[5.0, 0.0], [5.0, 2.0]])
+    >>> print(bb.HeteroscedasticGaussian().variance(outputs).round(4))
+    [[1.    ]
+     [7.3891]]
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ log N(yₜ; mₜ, exp(sₜ))."""
+        mean, log_variance = _halves(outputs)
+        targets = _aligned(targets, mean)
+        return jnp.sum(_gaussian_log_prob(targets - mean, log_variance), axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return m."""
+        return _halves(outputs)[0]
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return exp(s)."""
+        return jnp.exp(_halves(outputs)[1])
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+        """Return the means plus noise."""
+        mean, log_variance = _halves(outputs)
+        return mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
+
+
+class StudentT(eqx.Module):
+    """A continuous target with outliers: y = output + scale · t, t ~ Student's t with ν degrees.
+
+    Each field is one number or one per column of the targets. As ν → ∞ this is `Gaussian`.
+
+    >>> print(bb.StudentT().variance(jnp.zeros((1, 1))).round(4))
+    [[2.]]
+    """
+
+    log_scale: Float[Array, "..."] = eqx.field(converter=_floating, default=0.0)
+    log_degrees_of_freedom: Float[Array, "..."] = eqx.field(
+        converter=_floating, default=LOG_DEGREES_OF_FREEDOM
+    )
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ log t(zₜ; ν) − log scale, with zₜ = (yₜ − outputₜ) / scale."""
+        targets = _aligned(targets, outputs)
+        log_scale, log_df = _fields(self, outputs)
+        df = jnp.exp(log_df)
+        residuals = (targets - outputs) * jnp.exp(-log_scale)
+        # B(½, ν/2) rather than Γ((ν+1)/2) / Γ(ν/2), whose logarithms cancel for large ν
+        log_normalizer = betaln(0.5, df / 2) + 0.5 * log_df + log_scale
+        kernel = (df + 1) / 2 * jnp.log1p(jnp.square(residuals) / df)
+        return -jnp.sum(log_normalizer + kernel, axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the outputs: the mean where ν > 1, the median for every ν."""
+        return outputs
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return scale² ν / (ν − 2) for every target, infinite where ν ≤ 2."""
+        log_scale, log_df = _fields(self, outputs)
+        excess = jnp.maximum(jnp.exp(log_df) - 2, 0.0)
+        return jnp.exp(2 * log_scale + log_df) / excess
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+        """Return the outputs plus noise."""
+        log_scale, log_df = _fields(self, outputs)
+        noise = jax.random.t(key, jnp.exp(log_df), outputs.shape, outputs.dtype)
+        return outputs + jnp.exp(log_scale) * noise
+
+
+class Probit(eqx.Module):
+    """A yes or a no: p(y = 1) = Φ(output), with Φ the standard Gaussian distribution function.
+
+    Targets are 0 or 1, of any dtype; draws are integers.
+
+    >>> print(bb.Probit().mean(jnp.array([[0.0], [1.0]])).round(4))
+    [[0.5   ]
+     [0.8413]]
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ log Φ(±outputₜ), plus where yₜ = 1."""
+        return jnp.sum(log_ndtr(_signs(self, outputs, targets) * outputs), axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the probability of a 1, Φ(output)."""
+        return ndtr(outputs)
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return Φ(output) Φ(−output)."""
+        return ndtr(outputs) * ndtr(-outputs)
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+        """Return zeros and ones."""
+        return jax.random.bernoulli(key, self.mean(outputs)).astype(int)
+
+
+class Bernoulli(eqx.Module):
+    """A yes or a no: p(y = 1) = 1 / (1 + exp(−output)); the outputs are logits.
+
+    Targets are 0 or 1, of any dtype; draws are integers.
+
+    >>> print(bb.Bernoulli().mean(jnp.array([[0.0], [1.0]])).round(4))
+    [[0.5   ]
+     [0.7311]]
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ log sigmoid(±outputₜ), plus where yₜ = 1."""
+        return jnp.sum(jax.nn.log_sigmoid(_signs(self, outputs, targets) * outputs), axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the probability of a 1, sigmoid(output)."""
+        return jax.nn.sigmoid(outputs)
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return sigmoid(output) sigmoid(−output)."""
+        return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+        """Return zeros and ones."""
+        return jax.random.bernoulli(key, self.mean(outputs)).astype(int)
+
+
+class Categorical(eqx.Module):
+    """One of C classes: p(y = c) = softmax(outputs)_c; the C columns of the outputs are logits.
+
+    Targets are labels 0, ..., C − 1, of shape (data,) or (data, 1) and any dtype; draws are
+    integers of shape (..., data). Mean and variance are those of the C indicators.
+
+    >>> print(bb.Categorical().log_prob(jnp.zeros((2, 4)), jnp.array([0, 3])).round(4))  # −log 4
+    [-1.3863 -1.3863]
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return log softmax(outputs)_y."""
+        rule = f"whole numbers from 0 to {outputs.shape[-1] - 1} for Categorical"
+        _check(targets, rule, lambda y: np.isin(y, np.arange(outputs.shape[-1])))
+        labels = _aligned(targets, outputs[..., :1]).astype(int)
+        return jnp.take_along_axis(jax.nn.log_softmax(outputs), labels, axis=-1)[..., 0]
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return the probabilities p of the classes."""
+        return jax.nn.softmax(outputs)
+
+    def variance(self, outputs: Outputs) -> Columns:
+        """Return p (1 − p) for every class."""
+        probabilities = jax.nn.softmax(outputs)
+        return probabilities * (1 - probabilities)
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+        """Return labels."""
+        return jax.random.categorical(key, outputs)
+
+
+class Poisson(eqx.Module):
+    """A count: y ~ Poisson(λ), log λ = output.
+
+    Targets are whole numbers from 0 on, of any dtype; draws are integers.
+
+    >>> print(bb.Poisson().log_prob(jnp.zeros((2, 1)), jnp.array([0, 2])).round(4))
+    [-1.     -1.6931]
+    """
+
+    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
+        """Return Σₜ yₜ log λₜ − λₜ − log yₜ!, as the height of the mode less the distance from it.
+
+        y log λ − λ − log y! = [y log y − y − log y!] + y (δ − (exp(δ) − 1)),  δ = log λ − log y.
+        The terms on the left cancel: in float32 at y = 10⁵ their sum is off by about 0.1 nat.
+        """
+        rule = "whole numbers from 0 on for Poisson"
+        _check(targets, rule, lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y))
+        counts = _aligned(targets, outputs)
+        delta = outputs - jnp.log(jnp.maximum(counts, 1.0))
+        distance = jnp.where(counts > 0, counts * (delta - jnp.expm1(delta)), -jnp.exp(outputs))
+        return jnp.sum(_poisson_log_height(counts) + distance, axis=-1)
+
+    def mean(self, outputs: Outputs) -> Columns:
+        """Return λ, which is the variance too."""
+        return jnp.exp(outputs)
+
+    variance = mean
+
+    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+        """Return counts."""
+        return jax.random.poisson(key, jnp.exp(outputs))
+
+
+def predictive_mean(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
+    """Return the mean of every target, E[y] = E_θ[E[y|θ]], over the draws on the first axis.
+
+    >>> print(bb.predictive_mean(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
+    [[1.]]
+    """
+    _check_draws(outputs)
+    return jnp.mean(likelihood.mean(outputs), axis=0)
+
+
+def predictive_variance(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
+    """Return the variance of every target over the draws on the first axis.
+
+    Var[y] = E_θ[Var[y|θ]] + Var_θ[E[y|θ]]: the noise, and what is not known about θ.
+
+    >>> print(bb.predictive_variance(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
+    [[2.]]
+    """
+    _check_draws(outputs)
+    noise = jnp.mean(likelihood.variance(outputs), axis=0)
+    return noise + jnp.var(likelihood.mean(outputs), axis=0)
+
+
+def predictive_log_density(
+    likelihood: Likelihood, outputs: Outputs, targets: ArrayLike
+) -> Float[Array, "..."]:
+    """Return log (1/K) Σₖ p(yₙ|xₙ, θₖ) of every datum, in nats; higher is better.
+
+    The K draws are on the first axis of the outputs. The logarithm of a mean over few draws is
+    biased low: use 1,000 or more.
+
+    >>> outputs = jnp.array([[[-100.0]], [[100.0]]])  # two draws, certain of the opposite
+    >>> print(bb.predictive_log_density(bb.Bernoulli(), outputs, jnp.ones(1)).round(4))  # −log 2
+    [-0.6931]
+    """
+    _check_draws(outputs)
+    return logsumexp(likelihood.log_prob(outputs, targets), axis=0) - math.log(len(outputs))
+
+
+@jax.custom_jvp
+def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return log Φ(x), whose derivative φ(x)/Φ(x) is right to rounding however far x is from 0.
+
+    The derivative of `jax.scipy.special.log_ndtr` is exp(log φ − log Φ), a difference of numbers
+    near −x²/2: in float32 it is off by 6e-5 at −40, by 2e-3 at −1,000, and 1 instead of 10⁵ at
+    −10⁵, values that unscaled inputs reach. Here the tail is the continued fraction of Laplace,
+    φ(x)/Φ(x) = t + 1/(t + 2/(t + 3/(t + ...))) with t = −x, for the value and the derivative.
+
+    >>> print(jax.grad(bb.log_ndtr)(-1e5))
+    100000.0
+    """
+    smaller = 0.5 * erfc(jnp.abs(x) / math.sqrt(2))  # Φ(−|x|)
+    log_smaller = jnp.where(x < TAIL, norm.logpdf(x) - jnp.log(_tail_ratio(x)), jnp.log(smaller))
+    return jnp.where(x < 0, log_smaller, jnp.log1p(-smaller))
+
+
+@log_ndtr.defjvp
+def _log_ndtr_jvp(primals, tangents):
+    (x,), (tangent,) = primals, tangents
+    value = log_ndtr(x)
+    ratio = jnp.where(x < TAIL, _tail_ratio(x), jnp.exp(norm.logpdf(x) - value))
+    return value, ratio * tangent
+
+
+def _tail_ratio(x: Array) -> Array:
+    """φ(x)/Φ(x) for x ≤ TAIL, by the continued fraction."""
+    t = -jnp.minimum(x, TAIL)
+    ratio = t
+    for level in range(TAIL_DEPTH, 0, -1):
+        ratio = t + level / ratio
+    return ratio
+
+
+def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
+    """Log N(residual; 0, exp(log_variance)), entry by entry."""
+    return -0.5 * (LOG_TWO_PI + log_variance + jnp.square(residuals) * jnp.exp(-log_variance))
+
+
+def _poisson_log_height(counts: Array) -> Array:
+    """The log-probability of each count y under its own λ = y: y log y − y − log y!."""
+    y = jnp.maximum(counts, STIRLING_START)
+    correction = (1 / 12 - (1 / 360 - 1 / (1260 * y**2)) / y**2) / y
+    stirling = -0.5 * (LOG_TWO_PI + jnp.log(y)) - correction
+    exact = counts * jnp.log(jnp.maximum(counts, 1.0)) - counts - gammaln(counts + 1)
+    return jnp.where(counts < STIRLING_START, exact, stirling)
+
+
+def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Array:
+    """−1 for the target 0 and +1 for the target 1, in the shape of the outputs."""
+    rule = f"0 or 1 for {type(likelihood).__name__}"
+    remedy = " Map labels −1, +1 by (labels + 1) / 2."
+    _check(targets, rule, lambda y: (y == 0) | (y == 1), remedy)
+    return 2 * _aligned(targets, outputs) - 1
+
+
+def _check(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> None:
+    """Raise at the first target that breaks the rule, if there are values to look at."""
+    if isinstance(targets, Tracer) or not getattr(targets, "is_fully_addressable", True):
+        return
+    values = np.asarray(targets)
+    wrong = values[~obeys(values)]
+    if wrong.size:
+        raise ValueError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
+
+
+def _aligned(targets: ArrayLike, outputs: Outputs) -> Array:
+    """The targets, repeated over draws: (..., data, columns) like the outputs, never (n, n)."""
+    if outputs.ndim < 2:
+        remedy = "Give a single column its axis by outputs[:, None]."
+        rule = f"shape (..., data, columns); got outputs.ndim={outputs.ndim}"
+        raise ValueError(f"outputs must have {rule}. {remedy}")
+    num_data, num_columns = outputs.shape[-2:]
+    shapes = [(num_data, num_columns), (num_data,)][: 2 if num_columns == 1 else 1]
+    if jnp.shape(targets) not in shapes:
+        rule = f"shape {' or '.join(map(str, shapes))} to match the outputs"
+        raise ValueError(f"targets must have {rule}; got shape {jnp.shape(targets)}.")
+    columns = jnp.reshape(jnp.asarray(targets, outputs.dtype), (num_data, num_columns))
+    return jnp.broadcast_to(columns, outputs.shape)
+
+
+def _fields(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:
+    """Each field of the likelihood in the shape of the outputs, whose columns it may be for."""
+    arrays = {field.name: getattr(likelihood, field.name) for field in fields(likelihood)}
+    for name, array in arrays.items():
+        if array.shape not in ((), outputs.shape[-1:]):
+            rule = f"shape () or {outputs.shape[-1:]}, one per column of the outputs"
+            raise ValueError(f"{name} must have {rule}; got shape {array.shape}.")
+    return [jnp.broadcast_to(array, outputs.shape) for array in arrays.values()]
+
+
+def _halves(outputs: Outputs) -> list[Array]:
+    """Means and log-variances."""
+    if outputs.shape[-1] % 2:
+        rule = "an even number of columns, means and then log-variances"
+        raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
+    return jnp.split(outputs, 2, axis=-1)
+
+
+def _check_draws(outputs: Outputs) -> None:
+    """Raise if there is no axis of draws to average over."""
+    if outputs.ndim < 3:
+        rule = "shape (draws, data, columns)"
+        raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")

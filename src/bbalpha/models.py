@@ -1,0 +1,141 @@
+"""Step two: models, parameters → outputs.
+
+A model is a plain function of a pytree of parameters and a matrix of inputs, one row per datum.
+Nothing is special about those here: any such function (Flax, Equinox, Haiku, your own) will do.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, Num
+
+Layer = dict[str, Array | np.ndarray]
+"""One affine layer: "weights" (num_inputs, num_outputs) and "biases" (num_outputs,)."""
+
+
+def linear(params: Layer, inputs: Num[Array | np.ndarray, "..."]) -> Float[Array, "data outputs"]:
+    """Outputs of an affine map, X W + b, one row per datum.
+
+    Args:
+        params: "weights" of shape (num_inputs, num_outputs) and "biases" of shape (num_outputs,).
+        inputs: One row per datum, of shape (data, num_inputs).
+
+    Raises:
+        ValueError: If the inputs are not a matrix with one column per row of the weights.
+
+    >>> params = {"weights": jnp.array([[1.0], [2.0]]), "biases": jnp.array([3.0])}
+    >>> print(bb.linear(params, jnp.array([[1.0, 1.0], [0.0, -1.0]])))
+    [[6.]
+     [1.]]
+    """
+    weights, biases = params["weights"], params["biases"]
+    if inputs.ndim != 2 or inputs.shape[1] != weights.shape[0]:
+        raise ValueError(
+            f"inputs must have shape (data, {weights.shape[0]}), as the weights ask; "
+            f"got {inputs.shape}."
+        )
+    return jnp.matmul(inputs, weights) + biases[None, :]
+
+
+def mlp(
+    params: Sequence[Layer],
+    inputs: Num[Array | np.ndarray, "..."],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, "data outputs"]:
+    """Outputs of a multilayer perceptron: affine layers with an activation between them.
+
+    Args:
+        params: One layer of `linear` after another, as `init_mlp` makes them.
+        inputs: One row per datum, of shape (data, num_inputs).
+        activation: Applied to every layer but the last.
+
+    >>> params = bb.init_mlp(jax.random.key(0), [13, 100, 1])
+    >>> bb.mlp(params, jnp.ones((5, 13))).shape
+    (5, 1)
+    """
+    *hidden_layers, last_layer = params
+    for layer in hidden_layers:
+        inputs = activation(linear(layer, inputs))
+    return linear(last_layer, inputs)
+
+
+def init_linear(
+    key: Key[Array, ""], num_inputs: int, num_outputs: int = 1, scheme: str = "normal"
+) -> Layer:
+    """Initial parameters of `linear`, drawn as `init_mlp` draws those of a layer.
+
+    Args:
+        key: Where the randomness comes from.
+        num_inputs: Columns of the inputs.
+        num_outputs: Columns of the outputs.
+        scheme: "normal" or "glorot", see `init_mlp`.
+
+    Raises:
+        ValueError: If a number of columns is below one or the scheme is unknown.
+
+    >>> params = bb.init_linear(jax.random.key(0), 34)
+    >>> params["weights"].shape, params["biases"].shape
+    ((34, 1), (1,))
+    """
+    if min(num_inputs, num_outputs) < 1:
+        raise ValueError(
+            "num_inputs and num_outputs must be at least 1; "
+            f"got num_inputs={num_inputs}, num_outputs={num_outputs}."
+        )
+    if scheme not in _SCHEMES:
+        raise ValueError(f"scheme must be one of {', '.join(_SCHEMES)}; got scheme={scheme!r}.")
+    weights_key, biases_key = jax.random.split(key)
+    weights_scale, biases_scale = _SCHEMES[scheme](num_inputs, num_outputs)
+    return {
+        "weights": weights_scale * jax.random.normal(weights_key, (num_inputs, num_outputs)),
+        "biases": biases_scale * jax.random.normal(biases_key, (num_outputs,)),
+    }
+
+
+def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") -> list[Layer]:
+    """Initial parameters of `mlp`: the means at which q starts, by one of the paper's two schemes.
+
+        normal  (Section 4)    weights, biases ~ N(0, 0.1²)
+        glorot  (Section 4.3)  weights ~ N(0, 2/(d_in + d_out)),  biases ~ N(0, 2/(1 + d_out))
+
+    The paper gives no variance for the biases of the second; this is its authors' code.
+
+    Args:
+        key: Where the randomness comes from.
+        sizes: Columns of the inputs, of each hidden layer, and of the outputs, in this order.
+        scheme: "normal" or "glorot".
+
+    Raises:
+        ValueError: If there are fewer than two sizes, one is below one, or the scheme is unknown.
+
+    >>> params = bb.init_mlp(jax.random.key(0), [784, 400, 400, 10], scheme="glorot")
+    >>> [layer["weights"].shape for layer in params]
+    [(784, 400), (400, 400), (400, 10)]
+    """
+    if len(sizes) < 2 or min(sizes) < 1:
+        raise ValueError(
+            "sizes must name the inputs, the hidden layers and the outputs, each at least 1; "
+            f"got sizes={list(sizes)}."
+        )
+    keys = jax.random.split(key, len(sizes) - 1)
+    return [
+        init_linear(layer_key, num_inputs, num_outputs, scheme)
+        for layer_key, (num_inputs, num_outputs) in zip(keys, pairwise(sizes), strict=True)
+    ]
+
+
+def _normal_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:
+    """Standard deviations of weights and biases, whatever the size."""
+    return 0.1, 0.1  # Section 4
+
+
+def _glorot_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:
+    """Standard deviations of weights and biases by Glorot's rule; a bias has one input."""
+    return math.sqrt(2 / (num_inputs + num_outputs)), math.sqrt(2 / (1 + num_outputs))
+
+
+_SCHEMES = {"normal": _normal_scales, "glorot": _glorot_scales}

@@ -1,0 +1,253 @@
+"""Step six: the posterior, what a fit returns and what predictions are made from."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from bbalpha import model_file
+from bbalpha.families import (
+    DiagonalGaussian,
+    Family,
+    FullGaussian,
+    LowRankGaussian,
+    chunk_of_draws,
+    map_draws,
+)
+from bbalpha.layout import Layout
+
+ROWS_TIMES_DRAWS = 2**22  # how many outputs per draw and row a chunk of rows may have in memory
+
+
+class FitInfo(NamedTuple):
+    """What a person wants to know of a run.
+
+    `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of epoch and held-out
+    log-likelihood, and `stopped` is "finished", "early", "callback" or "interrupted".
+    """
+
+    energies: tuple[float, ...] = ()
+    held_out: tuple[tuple[int, float], ...] = ()
+    num_steps: int = 0
+    seconds: float = 0.0
+    stopped: str = "finished"
+
+
+class Posterior(eqx.Module):
+    """The approximate posterior q(θ) over a tree of parameters.
+
+    `q` and `prior` are distributions over the flat vector, `energy` is the BB-α energy on the full
+    data (lower is better), and `hyperparams` holds what was learned beside q.
+    """
+
+    q: Family
+    prior: Family
+    hyperparams: PyTree
+    alpha: Float[Array, ""]
+    num_data: Float[Array, ""]
+    energy: Float[Array, ""]
+    layout: Layout = eqx.field(static=True)
+    info: FitInfo = eqx.field(static=True, default=FitInfo())
+
+    @property
+    def mean(self) -> PyTree:
+        """The mean of every parameter, in the tree of the model."""
+        return self.layout.unflatten(self.q.mean)
+
+    @property
+    def variance(self) -> PyTree:
+        """The variance of every parameter, in the tree of the model."""
+        return self.layout.unflatten(self.q.variance)
+
+    def sample(self, key: Key[Array, ""], num_samples: int) -> PyTree:
+        """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
+        return _sample(self.q, self.layout, key, num_samples)
+
+    def log_prob(self, params: PyTree) -> Float[Array, ""]:
+        """The log-density log q(θ) of one tree of parameters."""
+        return self.q.log_prob(self.layout.flatten(params))
+
+    def predict(
+        self,
+        model: Callable[[PyTree, PyTree], PyTree],
+        inputs: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 1000,
+        summary: Callable[[PyTree], PyTree] | None = None,
+    ) -> PyTree:
+        """The outputs of `model` for every draw of the parameters and every row of `inputs`.
+
+        All rows see the same draws. Without `summary` the result has axes (draws, rows, …). With
+        it, `summary` maps the outputs (draws, rows, …) of a chunk of rows to a tree of arrays with
+        leading axis rows, so that memory does not grow with the number of rows times draws.
+
+        Args:
+            model: a function of one tree of parameters and a pytree of rows.
+            inputs: a pytree of arrays whose first axis is the rows.
+            key: randomness of the draws.
+            num_samples: how many draws; 50 are too few for log-densities at α = 1.
+            summary: for example `lambda outputs: outputs.mean(axis=0)`.
+        """
+        predict_rows = partial(
+            _predict_rows, self.q, self.layout, model, summary, key=key, num_samples=num_samples
+        )
+        rows_axis = 1 if summary is None else 0
+        return map_rows(predict_rows, inputs, ROWS_TIMES_DRAWS // num_samples, rows_axis)
+
+    def log_density(
+        self,
+        log_likelihood: Callable[..., Float[Array, " rows"]],
+        data: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 1000,
+    ) -> Float[Array, " rows"]:
+        """The predictive log-density of each datum, log (1/K) Σₖ p(xₙ|θₖ); higher is better.
+
+        Args:
+            log_likelihood: the function that was given to `fit`.
+            data: new data in the form that was given to `fit`.
+            key: randomness of the draws.
+            num_samples: K; 50 are too few for log-densities at α = 1.
+        """
+        hyperparams = () if self.hyperparams is None else (self.hyperparams,)
+        return self.predict(
+            eqx.Partial(_with_hyperparams, log_likelihood, hyperparams),
+            data,
+            key=key,
+            num_samples=num_samples,
+            summary=_log_mean_exp,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
+        metadata = {
+            "q": type(self.q).__name__,
+            "prior": type(self.prior).__name__,
+            "info": self.info._asdict(),
+        }
+        model_file.write(path, self, metadata)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        params: PyTree,
+        hyperparams: PyTree = None,
+        *,
+        q: Family | None = None,
+        prior: Family | None = None,
+    ) -> "Posterior":
+        """Read a posterior that `save` wrote.
+
+        Args:
+            path: the file.
+            params: a tree of the shapes that were fitted, such as the start given to `fit`.
+            hyperparams: likewise, when hyper-parameters were learned.
+            q: an example of the family, needed only where it is one of your own.
+            prior: likewise for the prior.
+
+        Raises:
+            ValueError: if the file is not a bbalpha model, is cut short, or has other shapes.
+        """
+        arrays, metadata = model_file.read(path)
+        layout = Layout.of(params)
+        scalar = jnp.zeros(())
+        like = cls(
+            q=_example("q", q, layout, arrays, metadata, path),
+            prior=_example("prior", prior, layout, arrays, metadata, path),
+            hyperparams=hyperparams,
+            alpha=scalar,
+            num_data=scalar,
+            energy=scalar,
+            layout=layout,
+            info=FitInfo(**metadata["info"]),
+        )
+        return model_file.fill(like, arrays, path)
+
+
+def map_rows(
+    function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
+) -> PyTree:
+    """`function` of all rows, a chunk at a time; the last chunk is padded so that shapes repeat."""
+    num_rows = len(jax.tree.leaves(rows)[0])
+    chunk = max(1, min(chunk, num_rows))
+    results = []
+    for start in range(0, num_rows, chunk):
+        taken = np.minimum(np.arange(start, start + chunk), num_rows - 1)
+        results.append(function(jax.tree.map(lambda leaf, taken=taken: leaf[taken], rows)))
+    return jax.tree.map(
+        lambda *pieces: jax.lax.slice_in_dim(
+            jnp.concatenate(pieces, rows_axis), 0, num_rows, axis=rows_axis
+        ),
+        *results,
+    )
+
+
+def _with_hyperparams(
+    log_likelihood: Callable[..., Array], hyperparams: tuple[PyTree, ...], params: PyTree, data: PyTree
+) -> Array:
+    return log_likelihood(params, data, *hyperparams)
+
+
+def _log_mean_exp(log_densities: Float[Array, "draws rows"]) -> Float[Array, " rows"]:
+    return jax.nn.logsumexp(log_densities, axis=0) - math.log(len(log_densities))
+
+
+@eqx.filter_jit
+def _sample(q: Family, layout: Layout, key: Key[Array, ""], num_samples: int) -> PyTree:
+    chunk = chunk_of_draws(layout.size, 0, num_samples)
+    return map_draws(layout.unflatten, q, key, num_samples, chunk)
+
+
+@eqx.filter_jit
+def _predict_rows(
+    q: Family,
+    layout: Layout,
+    model: Callable[[PyTree, PyTree], PyTree],
+    summary: Callable[[PyTree], PyTree] | None,
+    rows: PyTree,
+    key: Key[Array, ""],
+    num_samples: int,
+) -> PyTree:
+    chunk = chunk_of_draws(layout.size, len(jax.tree.leaves(rows)[0]), num_samples)
+    outputs = map_draws(
+        lambda vector: model(layout.unflatten(vector), rows), q, key, num_samples, chunk
+    )
+    return outputs if summary is None else summary(outputs)
+
+
+def _example(
+    field: str,
+    example: Family | None,
+    layout: Layout,
+    arrays: dict[str, np.ndarray],
+    metadata: dict[str, Any],
+    path: str | Path,
+) -> Family:
+    """A distribution with the shapes that the file's should have."""
+    if example is not None:
+        return example
+    mean = jnp.zeros(layout.size, jnp.result_type(*layout.dtypes))
+    prior = DiagonalGaussian(mean, mean)
+    match metadata[field]:
+        case "DiagonalGaussian":
+            return prior
+        case "FullGaussian":
+            return FullGaussian.init(mean, prior)
+        case "LowRankGaussian":
+            rank = arrays[f".{field}.factor"].shape[-1]
+            return LowRankGaussian.init(mean, prior, rank=rank)
+        case name:
+            raise ValueError(
+                f"{field} must be given for a family that is not bbalpha's own; "
+                f"got {name} in {Path(path).name}."
+            )

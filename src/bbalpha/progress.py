@@ -1,0 +1,30 @@
+"""A progress bar on a terminal, silence elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[int, float], None]]:
+    """A function that shows how many epochs are done and their energy, while the context lasts."""
+    if not show or not sys.stderr.isatty():
+        yield lambda epochs, energy: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("epoch"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("energy {task.fields[energy]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fit", total=num_epochs, energy="–")
+
+        def show_epochs(epochs: int, energy: float) -> None:
+            bar.update(task, completed=epochs, energy=f"{energy:.4g}")
+
+        yield show_epochs

@@ -1,0 +1,340 @@
+"""Facts about the data step: units, splits, door checks, and the rows of an epoch."""
+
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bbalpha.data import (
+    Dataset,
+    Standardizer,
+    check_data,
+    minibatch_rows,
+    splits,
+    standardize,
+)
+
+PUBLISHED = Path(
+    os.environ.get("BBALPHA_DATA", Path(__file__).parents[1].parent / "shared" / "data")
+)
+
+
+def table(shape, seed=0):
+    return np.random.default_rng(seed).normal(loc=300.0, scale=7.0, size=shape)
+
+
+# Dataset
+
+
+def test_dataset_is_a_pair_and_a_pytree_of_its_arrays():
+    data = Dataset(inputs=jnp.ones((4, 3)), targets=jnp.arange(4.0))
+    inputs, targets = data
+    assert len(data) == 2
+    assert inputs is data.inputs
+    assert targets is data.targets
+    assert [leaf.shape for leaf in jax.tree.leaves(data)] == [(4, 3), (4,)]
+    assert isinstance(jax.tree.map(lambda array: array[:1], data), Dataset)
+
+
+# Standardization
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3)])
+def test_standardized_columns_have_mean_zero_and_population_variance_one(shape):
+    standardized, standardizer = standardize(table(shape))
+    assert standardized.shape == shape
+    assert standardizer.mean.shape == shape[1:]
+    np.testing.assert_allclose(standardized.mean(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose((standardized**2).mean(axis=0), 1.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 3)])
+def test_inverse_undoes_transform_for_numpy_and_jax_and_leading_axes(shape):
+    array = table(shape)
+    standardized, standardizer = standardize(array)
+    np.testing.assert_allclose(standardizer.inverse(standardized), array, rtol=1e-10)
+    draws = np.stack([standardized, 2 * standardized])
+    np.testing.assert_allclose(standardizer.inverse(draws)[0], array, rtol=1e-10)
+    from_jax, same = standardize(jnp.asarray(array))
+    assert isinstance(from_jax, jax.Array)
+    assert isinstance(standardized, np.ndarray)
+    np.testing.assert_allclose(from_jax, standardized, atol=2e-5)  # 300/7 float32 roundings
+    np.testing.assert_allclose(jax.jit(Standardizer.inverse)(same, draws)[0], array, rtol=2e-5)
+
+
+def test_the_test_split_is_standardized_by_the_training_split():
+    train, test = table((40, 2), seed=1), table((10, 2), seed=2)
+    _, standardizer = standardize(train)
+    expected = (test - train.mean(axis=0)) / train.std(axis=0)
+    np.testing.assert_allclose(standardizer.transform(test), expected, rtol=1e-10)
+
+
+def test_variance_of_inverted_draws_is_inverse_variance():
+    _, standardizer = standardize(table((30, 2)))
+    draws = np.random.default_rng(3).normal(size=(200, 5, 2))
+    np.testing.assert_allclose(
+        standardizer.inverse_variance(draws.var(axis=0)),
+        standardizer.inverse(draws).var(axis=0),
+        rtol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("shape", [(30,), (30, 3)])
+def test_log_scale_moves_a_gaussian_log_density_to_original_units(shape):
+    array = table(shape)
+    standardized, standardizer = standardize(array)
+
+    def log_density(values, mean, scale):
+        terms = -0.5 * ((values - mean) / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+        return terms.reshape(len(values), -1).sum(axis=1)
+
+    np.testing.assert_allclose(
+        log_density(array, standardizer.mean, standardizer.scale),
+        log_density(standardized, 0.0, 1.0) - float(standardizer.log_scale),
+        rtol=2e-5,
+    )
+
+
+@pytest.mark.parametrize("value", [0.0, 0.998, 288.0, 1e-200])
+def test_a_constant_column_is_centered_and_not_scaled(value):
+    column = np.full((1000, 1), value)
+    standardized, standardizer = standardize(np.hstack([column, table((1000, 1))]))
+    assert standardizer.scale[0] == 1.0
+    np.testing.assert_allclose(standardized[:, 0], 0.0, atol=1e-10)
+
+
+def test_standardizers_of_several_splits_can_be_stacked_and_mapped_over():
+    arrays = [table((20, 2), seed) for seed in (4, 5)]
+    pairs = [standardize(array) for array in arrays]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *[pair[1] for pair in pairs])
+    result = jax.vmap(Standardizer.transform)(stacked, jnp.asarray(np.stack(arrays)))
+    np.testing.assert_allclose(result, np.stack([pair[0] for pair in pairs]), atol=2e-5)
+
+
+def test_standardize_names_what_is_wrong():
+    with pytest.raises(
+        ValueError,
+        match=r"array must have shape \(rows,\) or \(rows, columns\); "
+        r"got shape \(2, 2, 2\)\.",
+    ):
+        standardize(np.ones((2, 2, 2)))
+    with pytest.raises(
+        ValueError,
+        match=r"array must be finite; got 1 NaN or infinite values, "
+        r"the first in row 1\.",
+    ):
+        standardize(np.array([1.0, np.nan]))
+    _, standardizer = standardize(np.ones((3, 2)))
+    with pytest.raises(
+        ValueError,
+        match=r"array must have 2 columns, as the one that was "
+        r"standardized; got shape \(5, 4\)\.",
+    ):
+        standardizer.transform(np.ones((5, 4)))
+    _, one_column = standardize(np.ones((3, 1)))
+    with pytest.raises(ValueError, match=r"must have 1 columns.*got shape \(5,\)\."):
+        one_column.inverse(np.ones(5))
+
+
+# Splits
+
+
+def legacy_permutations(num, num_permutations, seed):
+    """Fisher–Yates shuffles on one Mersenne Twister, with bounded numbers by masked rejection."""
+    words = iter(np.random.RandomState(seed).randint(2**32, size=5000, dtype=np.uint32).tolist())
+    for _ in range(num_permutations):
+        rows = list(range(num))
+        for last in range(num - 1, 0, -1):
+            mask = 2 ** last.bit_length() - 1
+            chosen = next(word & mask for word in words if word & mask <= last)
+            rows[last], rows[chosen] = rows[chosen], rows[last]
+        yield rows
+
+
+def test_splits_are_consecutive_shuffles_of_one_legacy_stream():
+    permutations = list(legacy_permutations(308, 3, seed=1))
+    train, test = splits(308, 3)
+    assert train.shape == (3, 277)
+    assert test.shape == (3, 31)
+    np.testing.assert_array_equal(np.hstack([train, test]), permutations)
+
+
+def test_every_split_holds_every_row_once_and_more_splits_keep_the_earlier_ones():
+    few, many = splits(40, 2, train_fraction=0.75, seed=7), splits(40, 5, 0.75, seed=7)
+    assert many.train.shape == (5, 30)
+    rows = np.sort(np.hstack([many.train, many.test]), axis=1)
+    np.testing.assert_array_equal(rows, np.tile(np.arange(40), (5, 1)))
+    np.testing.assert_array_equal(many.test[:2], few.test)
+    assert (splits(40, 2, seed=8).train != splits(40, 2, seed=7).train).any()
+
+
+@pytest.mark.skipif(not list(PUBLISHED.glob("*/splits.npz")), reason="no published splits here")
+def test_splits_are_the_published_ones():
+    for path in sorted(PUBLISHED.glob("*/splits.npz")):
+        published = np.load(path)
+        num_splits, num_train = published["train"].shape
+        train, test = splits(num_train + published["test"].shape[1], num_splits)
+        np.testing.assert_array_equal(train, published["train"], err_msg=str(path))
+        np.testing.assert_array_equal(test, published["test"], err_msg=str(path))
+
+
+@pytest.mark.parametrize(
+    ("num_data", "fraction"), [(10, 0.99), (10, 0.0), (10, 1.5), (1, 0.9), (0, 0.9)]
+)
+def test_splits_refuse_an_empty_part(num_data, fraction):
+    message = (
+        "train_fraction must leave at least one row to train and one to test; "
+        f"got train_fraction={fraction} with num_data={num_data}."
+    )
+    with pytest.raises(ValueError, match=message):
+        splits(num_data, 2, fraction)
+
+
+def test_splits_refuse_to_be_none():
+    with pytest.raises(ValueError, match=r"num_splits must be at least 1; got num_splits=0\."):
+        splits(10, 0)
+
+
+# Door checks
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.ones((5, 2)),
+        jnp.ones(5),
+        (jnp.ones((5, 2)), np.arange(5)),
+        Dataset({"a": np.ones((5, 2, 2)), "b": np.ones(5, dtype=bool)}, jnp.ones(5, jnp.bfloat16)),
+    ],
+)
+def test_check_data_counts_the_rows(data):
+    assert check_data(data) == 5
+
+
+NAN_ROWS = np.array([[1.0, 2.0], [3.0, np.nan], [np.inf, np.nan]])
+BAD_DATA = {
+    "no arrays": ((), r"data must hold at least one array; got data=\(\)\."),
+    "none": (None, r"data must hold at least one array; got data=None\."),
+    "no rows": (
+        (np.ones((0, 3)), np.ones(0)),
+        r"data must have at least one row; got data\[0\] of shape \(0, 3\)\.",
+    ),
+    "lengths": (
+        Dataset(np.ones((5, 2)), jnp.ones(4)),
+        r"data must have as many rows in every array; got data\.inputs with 5, "
+        r"data\.targets with 4\.",
+    ),
+    "scalar": (
+        {"x": np.ones(3), "y": 2.5},
+        r"data\['y'\] must be an array with one row per data point; got the single value 2\.5\.",
+    ),
+    "lists": (([1, 2], [3, 4]), r"data\[0\]\[0\] must be an array with one row per data point"),
+    "nan": (
+        Dataset(NAN_ROWS, np.ones(3)),
+        r"data\.inputs must be finite; got 3 NaN or infinite values, the first in row 1\.",
+    ),
+    "jax nan": (
+        (jnp.ones(3), jnp.asarray(NAN_ROWS)),
+        r"data\[1\] must be finite; got 3 NaN or infinite values, the first in row 1\.",
+    ),
+    "object": (
+        (np.array([1.0, None, 2.0]), np.ones(3)),
+        r"data\[0\] must be numeric; got an array of dtype object\.",
+    ),
+    "string": (
+        {"labels": np.array(["a", "b"])},
+        r"data\['labels'\] must be numeric; got an array of dtype <U1\.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_DATA.values(), ids=BAD_DATA.keys())
+def test_check_data_names_what_is_wrong(data, message):
+    with pytest.raises(ValueError, match=message):
+        check_data(data)
+
+
+def test_check_data_speaks_of_the_callers_argument():
+    with pytest.raises(ValueError, match=r"X\[1\] must be numeric"):
+        check_data((np.ones(2), np.array(["a", "b"])), name="X")
+
+
+# The rows of an epoch
+
+SIZES = [(10, 10, 4), (12, 12, 4), (7, 7, 32), (1, 1, 1), (10, 23, 4), (3, 9, 3), (5, 5, 1)]
+
+
+@pytest.mark.parametrize(("num_rows", "num_slots", "batch_size"), SIZES)
+def test_an_epoch_holds_every_row_once(num_rows, num_slots, batch_size):
+    rows, weights = minibatch_rows(jax.random.key(0), num_rows, num_slots, batch_size)
+    assert rows.shape == weights.shape == (-(-num_slots // batch_size), batch_size)
+    real = np.asarray(weights) > 0
+    assert sorted(np.asarray(rows)[real]) == list(range(num_rows))
+    assert (np.asarray(rows)[~real] == 0).all()
+    sizes = [min(max(num_rows - start, 0), batch_size) for start in range(0, num_slots, batch_size)]
+    np.testing.assert_array_equal(real.sum(axis=1), sizes)
+
+
+@pytest.mark.parametrize(("num_rows", "num_slots", "batch_size"), SIZES)
+def test_weighted_batch_sums_average_to_the_full_sum(num_rows, num_slots, batch_size):
+    values = np.random.default_rng(0).normal(size=num_slots)  # g, with garbage in the padding
+    rows, weights = minibatch_rows(jax.random.key(1), num_rows, num_slots, batch_size)
+    rows, weights = np.asarray(rows), np.asarray(weights, dtype=np.float64)
+    sizes = (weights > 0).sum(axis=1)
+    sums = (weights * values[rows]).sum(axis=1)
+    np.testing.assert_allclose((sizes / num_rows * sums).sum(), values[:num_rows].sum(), atol=2e-5)
+    full = sizes > 0
+    np.testing.assert_allclose(weights.sum(axis=1)[full], num_rows, rtol=2e-5)
+
+
+def test_every_row_is_equally_likely_at_every_position():
+    num_rows, num_slots, num_epochs = 6, 9, 4000
+    keys = jax.random.split(jax.random.key(2), num_epochs)
+    rows = jax.vmap(lambda key: minibatch_rows(key, num_rows, num_slots, 4)[0])(keys)
+    order = np.asarray(rows).reshape(num_epochs, -1)[:, :num_rows]
+    counts = (order[:, :, None] == np.arange(num_rows)).sum(axis=0)
+    expected = num_epochs / num_rows
+    # Rows and columns of the table both have fixed sums: (n−1)/n · Σ(O−E)²/E ~ χ²((n−1)²).
+    statistic = (num_rows - 1) / num_rows * ((counts - expected) ** 2 / expected).sum()
+    freedom = (num_rows - 1) ** 2
+    assert abs(statistic - freedom) < 4 * np.sqrt(2 * freedom)
+
+
+def test_epochs_with_different_keys_differ_and_with_the_same_key_agree():
+    first, again, other = (minibatch_rows(jax.random.key(seed), 50, 50, 8)[0] for seed in (0, 0, 1))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_padding_the_data_does_not_change_the_batches():
+    rows, weights = minibatch_rows(jax.random.key(3), 10, 10, 4)
+    padded_rows, padded_weights = minibatch_rows(jax.random.key(3), 10, 19, 4)
+    np.testing.assert_array_equal(padded_rows[:3], rows)
+    np.testing.assert_array_equal(padded_weights[:3], weights)
+    assert (padded_weights[3:] == 0).all()
+
+
+@pytest.mark.usefixtures("x64")
+def test_padding_is_not_drawn_in_64_bits_either():
+    rows, weights = minibatch_rows(jax.random.key(5), 10, 500, 4)
+    assert weights.dtype == jnp.float64
+    assert sorted(rows[weights > 0].tolist()) == list(range(10))
+
+
+def test_a_traced_number_of_rows_compiles_once():
+    traces = []
+
+    @jax.jit
+    def epoch(key, num_rows):
+        traces.append(num_rows)
+        return minibatch_rows(key, num_rows, 20, 8)
+
+    for num_rows in (20, 13, 1):
+        rows, weights = epoch(jax.random.key(4), num_rows)
+        eager_rows, eager_weights = minibatch_rows(jax.random.key(4), num_rows, 20, 8)
+        np.testing.assert_array_equal(rows, eager_rows)
+        np.testing.assert_allclose(weights, eager_weights, rtol=2e-5)
+    assert len(traces) == 1

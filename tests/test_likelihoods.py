@@ -1,0 +1,353 @@
+"""Likelihoods: one contract for all of them, then what each must get right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+from jax.test_util import check_grads
+from scipy.special import expit, logsumexp, softmax
+
+from bbalpha import likelihoods as lk
+
+KEY = jax.random.key(0)
+
+REALS = np.sinh(np.linspace(-22, 22, 4001))  # out to ±1e9, for the heavy tails
+REAL_WEIGHTS = np.cosh(np.linspace(-22, 22, 4001)) * 44 / 4000
+BITS, LABELS, COUNTS = np.arange(2.0), np.arange(3.0), np.arange(150.0)
+
+
+def column(log_density):
+    """A reference for several columns from that of one: the sum over them."""
+    return lambda outputs, targets: log_density(outputs, targets).sum(-1)
+
+
+def categorical_reference(outputs, targets):
+    probabilities = softmax(outputs, axis=-1)
+    return np.log(np.take_along_axis(probabilities, targets.astype(int), axis=-1))[..., 0]
+
+
+# name → how to make it, columns of outputs per target, values of a target, their weights,
+# log-density by scipy
+LIKELIHOODS = {
+    "Gaussian": (
+        lambda: lk.Gaussian(log_variance=-0.7),
+        1,
+        (REALS, REAL_WEIGHTS),
+        column(lambda f, y: st.norm.logpdf(y, f, np.exp(-0.35))),
+    ),
+    "HeteroscedasticGaussian": (
+        lk.HeteroscedasticGaussian,
+        2,
+        (REALS, REAL_WEIGHTS),
+        lambda f, y: column(lambda halves, y: st.norm.logpdf(y, halves[0], np.exp(halves[1] / 2)))(
+            np.split(f, 2, axis=-1), y
+        ),
+    ),
+    "StudentT": (
+        lambda: lk.StudentT(log_scale=-0.3, log_degrees_of_freedom=np.log(12.0)),
+        1,
+        (REALS, REAL_WEIGHTS),
+        column(lambda f, y: st.t.logpdf(y, 12.0, f, np.exp(-0.3))),
+    ),
+    "Probit": (
+        lk.Probit,
+        1,
+        (BITS, np.ones(2)),
+        column(lambda f, y: st.bernoulli.logpmf(y, st.norm.cdf(f))),
+    ),
+    "Bernoulli": (
+        lk.Bernoulli,
+        1,
+        (BITS, np.ones(2)),
+        column(lambda f, y: st.bernoulli.logpmf(y, expit(f))),
+    ),
+    "Categorical": (lk.Categorical, 3, (LABELS, np.ones(3)), categorical_reference),
+    "Poisson": (
+        lk.Poisson,
+        1,
+        (COUNTS, np.ones(150)),
+        column(lambda f, y: st.poisson.logpmf(y, np.exp(f))),
+    ),
+}
+every_likelihood = pytest.mark.parametrize("name", LIKELIHOODS)
+
+
+def outputs_of(name, *axes, num_targets=1):
+    """Outputs of shape (*axes, columns) that cover both signs."""
+    columns = LIKELIHOODS[name][1] * num_targets
+    return 1.3 * jax.random.normal(jax.random.key(1), (*axes, columns)) + 0.2
+
+
+def targets_of(name, num_data, num_targets=1):
+    """Targets of shape (num_data, num_targets) that the likelihood allows."""
+    values = LIKELIHOODS[name][2][0]
+    chosen = values[:5] if len(values) < 1000 else np.linspace(-3, 3, 7)
+    return np.random.default_rng(0).choice(chosen, (num_data, num_targets)).astype(np.float32)
+
+
+def indicators(name, targets):
+    """What mean and variance speak of: the target, or for Categorical the indicator of a class."""
+    targets = np.asarray(targets, np.float64)
+    return (targets[..., None] == LABELS).astype(float) if name == "Categorical" else targets
+
+
+@every_likelihood
+def test_it_meets_the_protocol(name):
+    assert isinstance(LIKELIHOODS[name][0](), lk.Likelihood)
+
+
+@every_likelihood
+def test_density_normalizes_and_has_the_mean_and_variance_it_states(name):
+    make, _, (values, weights), _ = LIKELIHOODS[name]
+    with jax.enable_x64(True):
+        likelihood, outputs = make(), outputs_of(name, 1)
+        log_density = likelihood.log_prob(jnp.repeat(outputs, len(values), axis=0), values)
+        masses = weights * np.exp(log_density)
+        features = indicators(name, values if name == "Categorical" else values[:, None])
+        mean = masses @ features
+        variance = masses @ (features - mean) ** 2
+        np.testing.assert_allclose(masses.sum(), 1, rtol=1e-10)
+        np.testing.assert_allclose(likelihood.mean(outputs)[0], mean, rtol=1e-9)
+        np.testing.assert_allclose(likelihood.variance(outputs)[0], variance, rtol=1e-9)
+
+
+@every_likelihood
+def test_draws_have_the_mean_and_variance_it_states(name):
+    likelihood, outputs, num_draws = LIKELIHOODS[name][0](), outputs_of(name, 4), 20_000
+    repeated = jnp.broadcast_to(outputs[None], (num_draws, *outputs.shape))
+    draws = indicators(name, likelihood.sample(KEY, repeated))
+    squares = (draws - draws.mean(0)) ** 2
+    for states, found in [
+        (likelihood.mean(outputs), draws),
+        (likelihood.variance(outputs), squares),
+    ]:
+        assert states.shape == found.shape[1:]
+        assert (abs(found.mean(0) - states) < 4 * found.std(0) / np.sqrt(num_draws) + 1e-6).all()
+
+
+@every_likelihood
+def test_a_draw_of_targets_is_a_valid_argument_of_log_prob(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 6)
+    draws = likelihood.sample(KEY, outputs)
+    assert jnp.isfinite(likelihood.log_prob(outputs, draws)).all()
+    discrete = name in {"Probit", "Bernoulli", "Categorical", "Poisson"}
+    assert jnp.issubdtype(draws.dtype, jnp.integer if discrete else jnp.floating)
+
+
+@every_likelihood
+def test_log_prob_is_the_log_density_of_scipy(name):
+    make, _, _, reference = LIKELIHOODS[name]
+    outputs, targets = outputs_of(name, 4, 5), targets_of(name, 5)
+    expected = reference(np.asarray(outputs, np.float64), np.stack([targets] * 4))
+    assert expected.shape == (4, 5)
+    np.testing.assert_allclose(make().log_prob(outputs, targets), expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "Categorical"])
+def test_log_prob_sums_over_the_columns_of_the_targets(name):
+    make, _, _, reference = LIKELIHOODS[name]
+    outputs, targets = outputs_of(name, 5, num_targets=3), targets_of(name, 5, num_targets=3)
+    expected = reference(np.asarray(outputs, np.float64), targets)
+    assert expected.shape == (5,)
+    np.testing.assert_allclose(make().log_prob(outputs, targets), expected, rtol=2e-5, atol=2e-5)
+
+
+@every_likelihood
+def test_one_axis_of_targets_means_one_column(name):
+    likelihood, outputs, targets = LIKELIHOODS[name][0](), outputs_of(name, 5), targets_of(name, 5)
+    flat = likelihood.log_prob(outputs, targets[:, 0])
+    np.testing.assert_array_equal(flat, likelihood.log_prob(outputs, targets))
+    assert flat.shape == (5,)
+
+
+@every_likelihood
+def test_jit_and_vmap_agree_with_plain_calls(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 4, 5)
+    targets = jnp.asarray(targets_of(name, 5))
+    plain = likelihood.log_prob(outputs, targets)
+    in_jit = jax.jit(lambda like, f, y: like.log_prob(f, y))(likelihood, outputs, targets)
+    over_draws = jax.vmap(likelihood.log_prob, in_axes=(0, None))(outputs, targets)
+    over_data = jax.vmap(lambda f, y: likelihood.log_prob(f[None], y[None])[0])(outputs[0], targets)
+    np.testing.assert_allclose(in_jit, plain, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(over_draws, plain, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(over_data, plain[0], rtol=2e-5, atol=2e-6)
+
+
+@every_likelihood
+def test_gradients_for_outputs_and_fields_agree_with_finite_differences(name):
+    with jax.enable_x64(True):
+        likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 2, 5)
+        leaves, tree = jax.tree.flatten(likelihood)
+
+        def log_prob(outputs, leaves):
+            rebuilt = jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in leaves])
+            return rebuilt.log_prob(jnp.asarray(outputs), targets_of(name, 5))
+
+        check_grads(log_prob, (outputs, leaves), order=1, modes=["rev"])
+
+
+@every_likelihood
+def test_predictive_moments_and_density_are_those_of_the_mixture(name):
+    make, _, (values, weights), reference = LIKELIHOODS[name]
+    with jax.enable_x64(True):
+        outputs, targets = outputs_of(name, 6, 3), targets_of(name, 3)
+        for datum in range(3):
+            one = np.repeat(np.asarray(outputs)[:, [datum]], len(values), axis=1)
+            log_density = reference(one, np.stack([values[:, None]] * 6))
+            masses = weights * np.exp(log_density).mean(0)
+            features = indicators(name, values if name == "Categorical" else values[:, None])
+            mean = masses @ features
+            variance = masses @ (features - mean) ** 2
+            found = lk.predictive_mean(make(), outputs)[datum]
+            np.testing.assert_allclose(found, mean, rtol=1e-9, atol=1e-12)
+            found = lk.predictive_variance(make(), outputs)[datum]
+            np.testing.assert_allclose(found, variance, rtol=1e-9)
+        found = lk.predictive_log_density(make(), outputs, targets)
+        log_density = reference(np.asarray(outputs), np.stack([targets] * 6))
+        np.testing.assert_allclose(found, logsumexp(log_density, axis=0) - np.log(6), rtol=1e-9)
+
+
+def test_predictive_log_density_does_not_underflow():
+    outputs = jnp.array([[[0.0]], [[10.0]]])
+    found = lk.predictive_log_density(lk.Gaussian(), outputs, jnp.array([1000.0]))
+    expected = st.norm.logpdf(990.0) + np.log1p(np.exp(-(1000**2 - 990**2) / 2)) - np.log(2)
+    np.testing.assert_allclose(found, [expected], rtol=2e-7)
+
+
+def test_fields_may_differ_between_columns():
+    log_variance, outputs = np.array([-1.0, 2.0]), outputs_of("Gaussian", 4, 5, num_targets=2)
+    targets = targets_of("Gaussian", 5, num_targets=2)
+    expected = st.norm.logpdf(targets, np.asarray(outputs), np.exp(log_variance / 2)).sum(-1)
+    found = lk.Gaussian(log_variance).log_prob(outputs, targets)
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+    np.testing.assert_allclose(
+        lk.Gaussian(log_variance).variance(outputs)[3, 4], np.exp(log_variance), rtol=2e-6
+    )
+
+
+def test_fields_are_trainable_arrays_of_a_type_that_training_keeps():
+    likelihood = lk.StudentT(log_scale=0, log_degrees_of_freedom=1.5)
+    for leaf in jax.tree.leaves(likelihood):
+        assert (leaf.dtype, leaf.weak_type, leaf.shape) == (jnp.float32, False, ())
+    assert len(jax.tree.leaves(likelihood)) == 2
+    assert not jax.tree.leaves(lk.Probit())
+
+
+def test_noise_variance_is_the_exponential_of_the_field():
+    np.testing.assert_allclose(lk.Gaussian(np.log(0.16)).noise_variance, 0.16, rtol=1e-6)
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [0.5, 1.999])
+def test_student_t_with_two_degrees_or_fewer_has_infinite_variance(degrees_of_freedom):
+    likelihood = lk.StudentT(log_degrees_of_freedom=np.log(degrees_of_freedom))
+    assert (likelihood.variance(jnp.zeros((3, 2))) == jnp.inf).all()
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [0.5, 3.0, 1e3, 1e6])
+def test_student_t_keeps_its_precision_for_many_degrees_of_freedom(degrees_of_freedom):
+    likelihood = lk.StudentT(log_degrees_of_freedom=np.log(degrees_of_freedom))
+    targets = np.array([0.0, 0.5, -2.0, 5.0])
+    found = likelihood.log_prob(jnp.zeros((4, 1)), targets)
+    np.testing.assert_allclose(found, st.t.logpdf(targets, degrees_of_freedom), rtol=2e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 1000, 100_000])
+def test_poisson_keeps_its_precision_for_large_counts(count):
+    outputs = jnp.log(jnp.maximum(count, 1) * jnp.array([0.98, 1.0, 1.03]))[:, None]
+    rates = np.exp(np.asarray(outputs[:, 0], np.float64))
+    found = lk.Poisson().log_prob(outputs, np.full(3, count))
+    np.testing.assert_allclose(found, st.poisson.logpmf(count, rates), rtol=2e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float64, 1e-10)])
+def test_log_ndtr_and_its_derivative_are_accurate_from_minus_40_to_40(dtype, tolerance):
+    x = np.linspace(-40, 40, 1601).astype(dtype)
+    exact = st.norm.logcdf(x.astype(np.float64))
+    derivative = np.exp(st.norm.logpdf(x.astype(np.float64)) - exact)
+    with jax.enable_x64(dtype is np.float64):
+        values, slopes = jax.vmap(jax.value_and_grad(lk.log_ndtr))(jnp.asarray(x))
+    tiny = float(np.finfo(dtype).tiny) * 1e4  # smaller numbers have lost their digits
+    np.testing.assert_allclose(values, exact, rtol=tolerance, atol=tiny)
+    np.testing.assert_allclose(slopes, derivative, rtol=tolerance, atol=tiny)
+
+
+@pytest.mark.parametrize("x", [-1e3, -1e5, -1e15])
+def test_log_ndtr_far_below_zero_is_minus_half_the_square(x):
+    value, slope = jax.value_and_grad(lk.log_ndtr)(jnp.float32(x))
+    np.testing.assert_allclose([value, slope], [-(x**2) / 2, -x], rtol=2e-5)
+
+
+def test_probit_and_bernoulli_are_finite_where_the_probability_underflows():
+    outputs, targets = jnp.array([[-40.0], [40.0], [40.0]]), jnp.array([1, 0, 1])
+    for likelihood, wrong in [(lk.Probit(), st.norm.logcdf(-40)), (lk.Bernoulli(), -40.0)]:
+        found = likelihood.log_prob(outputs, targets)
+        np.testing.assert_allclose(found, [wrong, wrong, 0.0], rtol=2e-6, atol=1e-12)
+        slopes = jax.grad(lambda f, like=likelihood: like.log_prob(f, targets).sum())(outputs)
+        assert jnp.isfinite(slopes).all()
+        assert slopes[0] > 0 > slopes[1]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "targets", "message"),
+    [
+        (lk.Probit(), [1.0, -1.0], r"0 or 1 for Probit; got -1\.0\. Map labels −1, \+1 by"),
+        (lk.Bernoulli(), [1.0, np.nan], r"0 or 1 for Bernoulli; got nan\."),
+        (lk.Categorical(), [1, 2], r"whole numbers from 0 to 1 for Categorical; got 2\."),
+        (lk.Categorical(), [0.0, 0.5], r"whole numbers from 0 to 1 for Categorical; got 0\.5\."),
+        (lk.Poisson(), [0, -3], r"whole numbers from 0 on for Poisson; got -3\."),
+        (lk.Poisson(), [0.0, 1.5], r"whole numbers from 0 on for Poisson; got 1\.5\."),
+        (lk.Poisson(), [0.0, np.inf], r"whole numbers from 0 on for Poisson; got inf\."),
+    ],
+)
+def test_targets_outside_of_the_support_are_refused(likelihood, targets, message):
+    columns = 2 if isinstance(likelihood, lk.Categorical) else 1
+    with pytest.raises(ValueError, match="targets must be " + message):
+        likelihood.log_prob(jnp.zeros((2, columns)), np.array(targets))
+
+
+def test_the_door_check_sees_data_while_parameters_are_traced():
+    def log_prob(outputs):
+        return lk.Probit().log_prob(outputs, np.array([-1.0, 1.0]))
+
+    with pytest.raises(ValueError, match="targets must be 0 or 1 for Probit"):
+        jax.jit(log_prob)(jnp.zeros((2, 1)))
+
+
+@every_likelihood
+@pytest.mark.parametrize("shape", [(4,), (1, 5), (5, 5), (5, 1, 1), ()])
+def test_targets_of_another_shape_never_broadcast(name, shape):
+    with pytest.raises(ValueError, match=r"shape \(5, 1\) or \(5,\) to match the outputs; got sh"):
+        LIKELIHOODS[name][0]().log_prob(outputs_of(name, 5), np.zeros(shape))
+
+
+def test_one_axis_of_targets_is_refused_for_several_columns():
+    with pytest.raises(ValueError, match=r"shape \(5, 2\) to match the outputs; got shape \(5,\)"):
+        lk.Gaussian().log_prob(jnp.zeros((5, 2)), np.zeros(5))
+
+
+def test_outputs_without_columns_are_refused():
+    with pytest.raises(ValueError, match=r"\(\.\.\., data, columns\); got outputs\.ndim=1\. Give"):
+        lk.Gaussian().log_prob(jnp.zeros(5), np.zeros(5))
+
+
+def test_an_odd_number_of_columns_is_refused_for_means_and_log_variances():
+    with pytest.raises(ValueError, match=r"even number of columns.*; got shape \(5, 3\)"):
+        lk.HeteroscedasticGaussian().mean(jnp.zeros((5, 3)))
+
+
+def test_a_field_that_does_not_fit_the_columns_is_refused():
+    with pytest.raises(
+        ValueError, match=r"log_scale must have shape \(\) or \(2,\).*; got .*\(3,\)"
+    ):
+        lk.StudentT(log_scale=jnp.zeros(3)).log_prob(jnp.zeros((5, 2)), np.zeros((5, 2)))
+
+
+def test_predictions_without_an_axis_of_draws_are_refused():
+    outputs, message = jnp.zeros((5, 1)), r"shape \(draws, data, columns\); got shape \(5, 1\)"
+    with pytest.raises(ValueError, match=message):
+        lk.predictive_mean(lk.Gaussian(), outputs)
+    with pytest.raises(ValueError, match=message):
+        lk.predictive_variance(lk.Gaussian(), outputs)
+    with pytest.raises(ValueError, match=message):
+        lk.predictive_log_density(lk.Gaussian(), outputs, np.zeros(5))
