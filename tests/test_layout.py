@@ -11,10 +11,13 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bbalpha"
 
 # A file or folder may import from the lines above its own, never from its own line or below.
 ORDER = """
+    layout model_file progress
     data models likelihoods families
     energy
     posterior
     training
+    epochs
+    fitting
     metrics
     runtime
     message_passing

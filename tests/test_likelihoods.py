@@ -260,6 +260,13 @@ def test_poisson_keeps_its_precision_for_large_counts(count):
     np.testing.assert_allclose(found, st.poisson.logpmf(count, rates), rtol=2e-5, atol=1e-3)
 
 
+def test_poisson_is_exact_on_both_sides_of_the_start_of_the_series():
+    counts = np.array([0, 1, 9, 10, 11, 30, 1000])
+    with jax.enable_x64(True):
+        found = lk.Poisson().log_prob(jnp.full((7, 1), np.log(20.0)), counts)
+    np.testing.assert_allclose(found, st.poisson.logpmf(counts, 20.0), rtol=1e-10)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float64, 1e-10)])
 def test_log_ndtr_and_its_derivative_are_accurate_from_minus_40_to_40(dtype, tolerance):
     x = np.linspace(-40, 40, 1601).astype(dtype)

@@ -1,11 +1,25 @@
 """Approximate Bayesian inference by black-box α-divergence minimization (BB-α).
 
-The names are listed in the order of the pipeline; each comes from the file of its step.
+The public names stand in the order of the pipeline; each comes from the file of its step.
 """
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, Splits, Standardizer, splits, standardize
-from bbalpha.energy import alpha_energy, log_power_mean
+from bbalpha.models import init_linear, init_mlp, linear, mlp
+from bbalpha.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Likelihood,
+    Poisson,
+    Probit,
+    StudentT,
+    predictive_log_density,
+    predictive_mean,
+    predictive_variance,
+)
+from bbalpha.layout import Layout
 from bbalpha.families import (
     CappedGaussian,
     DiagonalGaussian,
@@ -13,8 +27,49 @@ from bbalpha.families import (
     FullGaussian,
     LowRankGaussian,
 )
-from bbalpha.fitting import EarlyStopping, NonFiniteEnergyError, fit, fit_many
-from bbalpha.layout import Layout
-from bbalpha.models import init_linear, init_mlp, linear, mlp
+from bbalpha.energy import alpha_energy, log_power_mean
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import FitState, StepInfo, init, step
+from bbalpha.fitting import EarlyStopping, NonFiniteEnergyError, fit, fit_many
+
+__all__ = [
+    "Dataset",
+    "Splits",
+    "Standardizer",
+    "splits",
+    "standardize",
+    "init_linear",
+    "init_mlp",
+    "linear",
+    "mlp",
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "HeteroscedasticGaussian",
+    "Likelihood",
+    "Poisson",
+    "Probit",
+    "StudentT",
+    "predictive_log_density",
+    "predictive_mean",
+    "predictive_variance",
+    "Layout",
+    "CappedGaussian",
+    "DiagonalGaussian",
+    "Family",
+    "FullGaussian",
+    "LowRankGaussian",
+    "alpha_energy",
+    "log_power_mean",
+    "FitInfo",
+    "Posterior",
+    "FitState",
+    "StepInfo",
+    "init",
+    "step",
+    "EarlyStopping",
+    "NonFiniteEnergyError",
+    "fit",
+    "fit_many",
+    "metrics",
+]

@@ -1,7 +1,6 @@
-"""Step eight: whole fits. Epochs run inside one compiled loop; the host sees a chunk at a time.
+"""Step nine: whole fits. Epochs run compiled, and the host sees a chunk of steps at a time.
 
-Between chunks the host shows progress, calls back, scores held-out data and notices Ctrl-C. What
-compiles depends on shapes and functions alone, never on α, the data or the number of epochs.
+Between chunks the host shows progress, calls back, scores held-out data and notices Ctrl-C.
 """
 
 import dataclasses
@@ -15,9 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.data import check_data, minibatch_rows
+from bbalpha.data import check_data
+from bbalpha.epochs import (
+    CHUNK_EPOCHS,
+    Rows,
+    full_energy,
+    full_energy_many,
+    run_steps,
+    run_steps_many,
+)
 from bbalpha.families import CappedGaussian
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.progress import progress_bar
@@ -29,18 +36,12 @@ from bbalpha.training import (
     Schedule,
     check_alpha,
     decaying_adam,
-    energy_of_batch,
     init,
-    noise_key,
-    step,
 )
 
 CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
-CHUNK_EPOCHS = 256  # and for how many epochs at most
-ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
 DEFAULT_STEPS = 10_000
 DEFAULT_BATCH_SIZE = 32  # the authors'
-ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,7 @@ def fit(
     )
     _check_schedule(state, plan)
     _check_log_likelihood(state, data)
-    run = partial(_run_steps, rows=rows, batch_size=plan.batch_size)
+    run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
     watch = _Watch(early_stopping, callback, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
     posterior = dataclasses.replace(state.posterior(), info=watch.info(state, energies, stopped))
@@ -157,7 +158,7 @@ def fit(
         raise NonFiniteEnergyError(int(state.step), posterior)
     if stopped == "interrupted":
         return posterior
-    return dataclasses.replace(posterior, energy=_full_energy(state, rows))
+    return dataclasses.replace(posterior, energy=full_energy(state, rows))
 
 
 def fit_many(
@@ -215,10 +216,10 @@ def fit_many(
     _check_log_likelihood(
         first, data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
     )
-    run = partial(_run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
+    run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     watch = _Watch(None, None, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
-    full_energies = _full_energy_many(state, rows, data_axis)
+    full_energies = full_energy_many(state, rows, data_axis)
     posteriors = []
     for replica, energy in enumerate(full_energies):
         one = jax.tree.map(lambda leaf, replica=replica: leaf[replica], state)
@@ -226,14 +227,6 @@ def fit_many(
         info = watch.info(one, energies[replica], reason)
         posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
     return posteriors
-
-
-class Rows(NamedTuple):
-    """The data on the device, what each row counts, and how many rows there are."""
-
-    data: PyTree
-    sample_weight: Float[Array, "*replicas rows"]
-    num_rows: Int[Array, ""]
 
 
 class Plan(NamedTuple):
@@ -245,6 +238,7 @@ class Plan(NamedTuple):
 
     @property
     def num_steps(self) -> int:
+        """How many minibatches the run goes through."""
         return self.num_epochs * self.num_batches
 
 
@@ -268,7 +262,9 @@ def _prepare(
             f"sample_weight must have shape {shape}, one number per data point; "
             f"got shape {sample_weight.shape}."
         )
-    if not (np.isfinite(sample_weight).all() and (sample_weight >= 0).all() and sample_weight.any()):
+    if not (
+        np.isfinite(sample_weight).all() and (sample_weight >= 0).all() and sample_weight.any()
+    ):
         raise ValueError(
             "sample_weight must be finite, not negative and not all zero; "
             f"got values from {sample_weight.min()} to {sample_weight.max()}."
@@ -425,89 +421,3 @@ def _train(
             stopped = "interrupted"
     best = state if watch.best is None else watch.best
     return best, energies, stopped or "finished"
-
-
-@partial(jax.jit, static_argnames="batch_size")
-def _run_steps(
-    state: FitState, rows: Rows, num_steps: Int[Array, ""], batch_size: int
-) -> tuple[FitState, Float[Array, " epochs"], Bool[Array, ""]]:
-    """The state after some steps, the energy summed over each epoch's share of them.
-
-    The order of an epoch's rows follows from the key and the epoch, so that a run may stop and go
-    on anywhere. The loop ends at the first step that is not finite.
-    """
-    num_batches = -(-rows.num_rows // batch_size)
-    last_step = state.step + num_steps
-
-    def run_epoch(carry: tuple) -> tuple:
-        state, sums, index, _ = carry
-        epoch = state.step // num_batches
-        end = jnp.minimum((epoch + 1) * num_batches, last_step)
-        batches = _batches_of_epoch(state, rows, epoch, batch_size)
-
-        def run_batch(carry: tuple) -> tuple:
-            state, energy, _ = carry
-            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], batches)
-            share = jnp.sum(weights > 0) / rows.num_rows
-            batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-            state, info = step(state, batch, weights * rows.sample_weight[taken])
-            return state, energy + share * info.energy, info.finite
-
-        state, energy, finite = jax.lax.while_loop(
-            lambda carry: (carry[0].step < end) & carry[2],
-            run_batch,
-            (state, jnp.zeros_like(state.alpha), jnp.array(True)),
-        )
-        return state, sums.at[index].set(energy), index + 1, finite
-
-    sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
-    state, sums, _, finite = jax.lax.while_loop(
-        lambda carry: (carry[0].step < last_step) & carry[3],
-        run_epoch,
-        (state, sums, 0, jnp.array(True)),
-    )
-    return state, sums, finite
-
-
-def _batches_of_epoch(
-    state: FitState, rows: Rows, epoch: Int[Array, ""], batch_size: int
-) -> tuple[Int[Array, "batches batch"], Float[Array, "batches batch"]]:
-    key = jax.random.fold_in(jax.random.fold_in(state.key, ORDER_STREAM), epoch)
-    return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
-
-
-@jax.jit
-def _full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
-    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
-    num_slots = len(rows.sample_weight)
-    chunk = min(num_slots, ENERGY_ROWS)
-
-    def energy_of_chunk(start: Int[Array, ""]) -> Float[Array, ""]:
-        taken = start + jnp.arange(chunk)
-        real = taken < rows.num_rows
-        taken = jnp.minimum(taken, num_slots - 1)
-        weights = jnp.where(real, rows.sample_weight[taken], 0.0)
-        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-        return energy_of_batch(state, state.variables, batch, noise_key(state), weights)
-
-    return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
-
-
-@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
-def _run_steps_many(
-    state: FitState,
-    rows: Rows,
-    num_steps: Int[Array, ""],
-    batch_size: int,
-    data_axis: int | None,
-) -> tuple[FitState, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
-    axes = (0, Rows(data_axis, data_axis, None), None)
-    run = partial(_run_steps, batch_size=batch_size)
-    return jax.vmap(run, in_axes=axes)(state, rows, num_steps)
-
-
-@partial(jax.jit, static_argnames="data_axis")
-def _full_energy_many(
-    state: FitState, rows: Rows, data_axis: int | None
-) -> Float[Array, " replicas"]:
-    return jax.vmap(_full_energy, in_axes=(0, Rows(data_axis, data_axis, None)))(state, rows)

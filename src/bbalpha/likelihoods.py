@@ -341,11 +341,11 @@ def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return log Φ(x), whose derivative φ(x)/Φ(x) is right to rounding however far x is from 0.
 
     The derivative of `jax.scipy.special.log_ndtr` is exp(log φ − log Φ), a difference of numbers
-    near −x²/2: in float32 it is off by 6e-5 at −40, by 2e-3 at −1,000, and 1 instead of 10⁵ at
-    −10⁵, values that unscaled inputs reach. Here the tail is the continued fraction of Laplace,
+    near −x²/2: in float32 it is off by 6e-5 near −40, by 2e-3 at −1,000, and is 1, not 10⁵, at
+    −10⁵: values that unscaled inputs reach. Here the tail is the continued fraction of Laplace,
     φ(x)/Φ(x) = t + 1/(t + 2/(t + 3/(t + ...))) with t = −x, for the value and the derivative.
 
-    >>> print(jax.grad(bb.log_ndtr)(-1e5))
+    >>> print(jax.grad(bb.log_ndtr)(jnp.array(-1e5)))
     100000.0
     """
     smaller = 0.5 * erfc(jnp.abs(x) / math.sqrt(2))  # Φ(−|x|)

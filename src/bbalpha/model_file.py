@@ -78,7 +78,9 @@ def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTre
         )
     for name, leaf in named:
         if name not in arrays:
-            raise ValueError(f"leaf {name} of the model must be in the file; got none in {name_of_file}.")
+            raise ValueError(
+                f"leaf {name} of the model must be in the file; got none in {name_of_file}."
+            )
         expected, found = np.shape(leaf), arrays[name].shape
         if found != expected:
             raise ValueError(

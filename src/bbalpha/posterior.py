@@ -193,7 +193,10 @@ def map_rows(
 
 
 def _with_hyperparams(
-    log_likelihood: Callable[..., Array], hyperparams: tuple[PyTree, ...], params: PyTree, data: PyTree
+    log_likelihood: Callable[..., Array],
+    hyperparams: tuple[PyTree, ...],
+    params: PyTree,
+    data: PyTree,
 ) -> Array:
     return log_likelihood(params, data, *hyperparams)
 

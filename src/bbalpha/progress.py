@@ -12,7 +12,13 @@ def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[int, float],
         yield lambda epochs, energy: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("epoch"),

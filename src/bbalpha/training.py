@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
@@ -107,9 +108,9 @@ def init(
     log_likelihood: LogLikelihood,
     params: PyTree,
     *,
-    num_data: float,
+    num_data: Number,
     key: Key[Array, ""],
-    alpha: float | Array | Schedule = 0.5,
+    alpha: Number | Schedule = 0.5,
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
@@ -152,7 +153,7 @@ def init(
             f"got learn_prior=True with a {type(prior).__name__}."
         )
     log_prior_scale = jnp.zeros(len(layout.shapes), mean.dtype) if learn_prior else None
-    variables = Variables(family(mean, prior), log_prior_scale, _as_arrays(hyperparams))
+    variables: Any = Variables(family(mean, prior), log_prior_scale, _as_arrays(hyperparams))
     optimizer = _as_tree(_adam() if optimizer is None else optimizer)
     schedule = alpha if callable(alpha) else None
     return FitState(
@@ -181,7 +182,7 @@ def step(
         weights: how many data points each of these stands for; N/|S| each by default. Entries of
             weight zero are padding.
     """
-    variables = state.variables
+    variables: Any = state.variables
     key = noise_key(state)
     energy_of = lambda variables: energy_of_batch(state, variables, batch, key, weights)  # noqa: E731
     energy, gradient = jax.value_and_grad(energy_of)(variables)
@@ -251,9 +252,9 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     )
 
 
-def check_alpha(alpha: float | Array | Schedule, num_data: float, num_samples: int) -> None:
+def check_alpha(alpha: Number | Schedule, num_data: Number, num_samples: int) -> None:
     """Refuse a power for which the energy has no lower bound; warn where it has no effect."""
-    if callable(alpha) or isinstance(alpha, jax.core.Tracer):
+    if callable(alpha) or isinstance(alpha, Tracer):
         return
     alpha = float(alpha)
     if not math.isfinite(alpha):
@@ -261,7 +262,7 @@ def check_alpha(alpha: float | Array | Schedule, num_data: float, num_samples: i
     if alpha > num_data:
         raise ValueError(
             "alpha must not exceed the number of data points, beyond which the energy has no lower "
-            f"bound; got alpha={alpha} with {num_data:g} data points."
+            f"bound; got alpha={alpha} with {float(num_data):g} data points."
         )
     if num_samples == 1 and alpha != 0:
         warnings.warn(
@@ -272,7 +273,7 @@ def check_alpha(alpha: float | Array | Schedule, num_data: float, num_samples: i
 
 
 def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
-    def rate(count: Int[Array, ""]) -> Float[Array, ""]:
+    def rate(count: Any) -> Float[Array, ""]:
         return 0.5e-2 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / num_steps, 1.0)))
 
     return optax.adam(rate)

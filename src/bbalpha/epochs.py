@@ -1,0 +1,118 @@
+"""Step eight: epochs, many steps over the rows inside one compiled loop.
+
+What compiles depends on shapes and functions alone, never on α, the data or the number of steps.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from bbalpha.data import minibatch_rows
+from bbalpha.training import FitState, energy_of_batch, noise_key, step
+
+CHUNK_EPOCHS = 256  # the most epochs that one call reports on
+ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
+ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
+
+
+class Rows(NamedTuple):
+    """The data on the device, what each row counts, and how many rows there are."""
+
+    data: PyTree
+    sample_weight: Float[Array, "*replicas rows"]
+    num_rows: Int[Array, ""]
+
+
+@partial(jax.jit, static_argnames="batch_size")
+def run_steps(
+    state: FitState, rows: Rows, num_steps: Int[Array, ""], batch_size: int
+) -> tuple[FitState, Float[Array, " epochs"], Bool[Array, ""]]:
+    """The state after some steps, the energy summed over each epoch's share of them.
+
+    The order of an epoch's rows follows from the key and the epoch, so that a run may stop and go
+    on anywhere. The loop ends at the first step that is not finite.
+    """
+    num_batches = -(-rows.num_rows // batch_size)
+    last_step = state.step + num_steps
+
+    def run_epoch(carry: tuple) -> tuple:
+        state, sums, index, _ = carry
+        epoch = state.step // num_batches
+        end = jnp.minimum((epoch + 1) * num_batches, last_step)
+        batches = _batches_of_epoch(state, rows, epoch, batch_size)
+
+        def run_batch(carry: tuple) -> tuple:
+            state, energy, _ = carry
+            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], batches)
+            share = jnp.sum(weights > 0) / rows.num_rows
+            batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+            state, info = step(state, batch, weights * rows.sample_weight[taken])
+            return state, energy + share * info.energy, info.finite
+
+        state, energy, finite = jax.lax.while_loop(
+            lambda carry: (carry[0].step < end) & carry[2],
+            run_batch,
+            (state, jnp.zeros_like(state.alpha), jnp.array(True)),
+        )
+        return state, sums.at[index].set(energy), index + 1, finite
+
+    sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
+    state, sums, _, finite = jax.lax.while_loop(
+        lambda carry: (carry[0].step < last_step) & carry[3],
+        run_epoch,
+        (state, sums, 0, jnp.array(True)),
+    )
+    return state, sums, finite
+
+
+def _batches_of_epoch(
+    state: FitState, rows: Rows, epoch: Int[Array, ""], batch_size: int
+) -> tuple[Int[Array, "batches batch"], Float[Array, "batches batch"]]:
+    key = jax.random.fold_in(jax.random.fold_in(state.key, ORDER_STREAM), epoch)
+    return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
+
+
+@jax.jit
+def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
+    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
+    num_slots = len(rows.sample_weight)
+    chunk = min(num_slots, ENERGY_ROWS)
+
+    def energy_of_chunk(start: Int[Array, ""]) -> Float[Array, ""]:
+        taken = start + jnp.arange(chunk)
+        real = taken < rows.num_rows
+        taken = jnp.minimum(taken, num_slots - 1)
+        weights = jnp.where(real, rows.sample_weight[taken], 0.0)
+        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+        return energy_of_batch(state, state.variables, batch, noise_key(state), weights)
+
+    return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
+
+
+@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
+def run_steps_many(
+    state: FitState,
+    rows: Rows,
+    num_steps: Int[Array, ""],
+    batch_size: int,
+    data_axis: int | None,
+) -> tuple[FitState, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
+    """`run_steps` for every replica."""
+    run = partial(run_steps, batch_size=batch_size)
+    return jax.vmap(run, in_axes=(0, _axes(data_axis), None))(state, rows, num_steps)
+
+
+@partial(jax.jit, static_argnames="data_axis")
+def full_energy_many(
+    state: FitState, rows: Rows, data_axis: int | None
+) -> Float[Array, " replicas"]:
+    """`full_energy` of every replica."""
+    return jax.vmap(full_energy, in_axes=(0, _axes(data_axis)))(state, rows)
+
+
+def _axes(data_axis: int | None) -> Any:
+    """Which axis of each field of `Rows` is the replicas."""
+    return cast(Any, Rows)(data_axis, data_axis, None)
