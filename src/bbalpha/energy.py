@@ -128,12 +128,11 @@ def _weighted_energy(
     weights: Float[Array, " batch"] | None,
     noise_weights: Float[Array, " draws"] | None = None,
 ) -> Float[Array, ""]:
-    power_means = log_power_mean(log_ratio, alpha, noise_weights)
     if weights is None:
-        return -num_data * jnp.mean(power_means)
-    # A datum of weight zero is padding: whatever its likelihood is, it must not count, nor its
-    # gradient turn 0·∞ into NaN.
-    return -jnp.sum(weights * jnp.where(weights > 0, power_means, 0.0))
+        return -num_data * jnp.mean(log_power_mean(log_ratio, alpha, noise_weights))
+    # A datum of weight zero is padding: its ratio is set to 0, lest its gradient become 0·∞.
+    log_ratio = jnp.where(weights[None] > 0, log_ratio, 0.0)
+    return -jnp.sum(weights * log_power_mean(log_ratio, alpha, noise_weights))
 
 
 def _mean_over_draws(

@@ -150,6 +150,8 @@ def fit(
     )
     _check_schedule(state, plan)
     _check_log_likelihood(state, data)
+    if early_stopping is not None:
+        _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
     watch = _Watch(early_stopping, callback, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
@@ -198,21 +200,21 @@ def fit_many(
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
     """
+    if data_axis not in (None, 0):
+        raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
     rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
     settings = {"optimizer": decaying_adam(plan.num_steps)} | settings
     num_data = jnp.broadcast_to(jnp.sum(rows.sample_weight, axis=-1), keys.shape)
-    powers = None if callable(alpha) else np.broadcast_to(np.asarray(alpha, float), keys.shape)
-    if powers is not None:
-        check_alpha(powers.max(), float(num_data.min()), settings.get("num_samples", 2))
+    powers = None if callable(alpha) else _checked_powers(alpha, num_data, settings)
 
     def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
         power = alpha if power is None else power
         return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
 
     state = jax.vmap(start)(params, keys, powers, num_data)
+    _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
-    _check_schedule(first, plan)
     _check_log_likelihood(
         first, data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
     )
@@ -262,9 +264,8 @@ def _prepare(
             f"sample_weight must have shape {shape}, one number per data point; "
             f"got shape {sample_weight.shape}."
         )
-    if not (
-        np.isfinite(sample_weight).all() and (sample_weight >= 0).all() and sample_weight.any()
-    ):
+    not_negative = np.isfinite(sample_weight).all() and (sample_weight >= 0).all()
+    if not (not_negative and sample_weight.any(axis=-1).all()):
         raise ValueError(
             "sample_weight must be finite, not negative and not all zero; "
             f"got values from {sample_weight.min()} to {sample_weight.max()}."
@@ -303,6 +304,20 @@ def _check_replicas(keys: Array, **trees: PyTree) -> None:
                 )
 
 
+def _checked_powers(alpha: Any, num_data: Array, settings: dict[str, Any]) -> np.ndarray:
+    """One power per replica, each within the bound of its own data."""
+    powers = np.asarray(alpha, float)
+    if powers.shape not in ((), num_data.shape):
+        raise ValueError(
+            f"alpha must be one number or one for each of {len(num_data)} replicas; "
+            f"got shape {powers.shape}."
+        )
+    powers = np.broadcast_to(powers, num_data.shape)
+    for power, bound in zip(powers.tolist(), num_data.tolist(), strict=True):
+        check_alpha(power, bound, settings.get("num_samples", 2))
+    return powers
+
+
 def _check_schedule(state: FitState, plan: Plan) -> None:
     """Check the powers of all steps that a schedule will give."""
     if state.method.alpha_schedule is None:
@@ -310,7 +325,18 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
     at = partial(state.method.alpha_at, state.alpha)
     alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
     worst = alphas.max() if np.isfinite(alphas).all() else np.nan
-    check_alpha(worst, float(state.num_data), state.method.num_samples)
+    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+
+
+def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
+    counts = {"patience": rule.patience, "every": rule.every, "num_samples": rule.num_samples}
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(
+                f"early_stopping.{name} must be at least 1; got early_stopping.{name}={value}."
+            )
+    check_data(rule.data, "early_stopping.data")
+    _check_log_likelihood(state, rule.data)
 
 
 def _check_log_likelihood(state: FitState, data: PyTree) -> None:
@@ -360,7 +386,7 @@ class _Watch:
 
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """What is known of the run."""
-        num_epochs = -(-int(state.step) // self.plan.num_batches)
+        num_epochs = int(state.step) // self.plan.num_batches
         return FitInfo(
             energies=tuple(energies[:num_epochs].tolist()),
             held_out=tuple(self.held_out),
@@ -402,19 +428,20 @@ def _train(
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
                 next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
-                num_steps = min(chunk, min(next_look * plan.num_batches, plan.num_steps) - done)
+                ends = (next_look * plan.num_batches, plan.num_steps)
+                num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
                 state, sums, finite = jax.block_until_ready(run(state, num_steps=num_steps))
                 epoch = done // plan.num_batches
                 seen = energies[..., epoch : epoch + sums.shape[-1]]
                 seen += np.asarray(sums)[..., : seen.shape[-1]]
                 done += num_steps
+                epoch = done // plan.num_batches
+                if epoch > 0:
+                    show(done / plan.num_batches, float(np.mean(energies[..., epoch - 1])))
                 if not np.any(finite):
                     stopped = "non-finite"
-                elif done % plan.num_batches == 0:
-                    epoch = done // plan.num_batches
-                    show(epoch, float(np.mean(energies[..., epoch - 1])))
-                    if epoch % watch.every == 0:
-                        stopped = watch.look(state, energies)
+                elif done == next_look * plan.num_batches:
+                    stopped = watch.look(state, energies)
                 speed = num_steps / (time.perf_counter() - started)
                 chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
         except KeyboardInterrupt:

@@ -57,8 +57,19 @@ class Layout:
         return tuple(math.prod(shape) for shape in self.shapes)
 
     def flatten(self, params: PyTree) -> Float[Array, " params"]:
-        """The vector of a tree of this layout."""
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in self.structure.flatten_up_to(params)])
+        """The vector of a tree of this layout.
+
+        Raises:
+            ValueError: if the tree has another structure or a leaf another shape.
+        """
+        leaves = self.structure.flatten_up_to(params)
+        for leaf, path, shape in zip(leaves, self.paths, self.shapes, strict=True):
+            if np.shape(leaf) != shape:
+                raise ValueError(
+                    f"params{path} must have shape {shape}, as in the model; "
+                    f"got shape {np.shape(leaf)}."
+                )
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
         """The tree of a vector, its leaves in their own shapes and types."""

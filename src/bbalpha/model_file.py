@@ -18,16 +18,23 @@ FORMAT_VERSION = 1
 
 
 def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
-    """Write the arrays of `tree` and `metadata`, under a temporary name that is then renamed."""
+    """Write the arrays of `tree` and `metadata`, under a temporary name that is then renamed.
+
+    Raises:
+        OSError: if the file cannot be written; what was there before stays as it was.
+    """
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     path = Path(path)
-    arrays = {name: np.asarray(leaf) for name, leaf in _named_leaves(tree)}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in _named_leaves(tree)}
     text = json.dumps(metadata | {"version": FORMAT_VERSION})
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(arrays, temporary, {FORMAT: text})
         temporary.replace(path)
+    except (SafetensorError, OSError) as error:
+        raise OSError(f"path must name a file that can be written; got {path}: {error}.") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -36,18 +43,19 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the metadata of a model file.
 
     Raises:
+        FileNotFoundError: if there is no such file.
         ValueError: if the file is not a bbalpha model, is cut short or is of another version.
     """
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"path must name a model file; got {path}, which does not exist.")
+        raise FileNotFoundError(f"path must name a model file; got {path}, where there is none.")
     try:
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(FORMAT, "")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, AttributeError) as error:  # the latter for types that numpy lacks
         raise ValueError(
             f"path must name a complete safetensors file; got {path.name}: {error}."
         ) from None
@@ -104,5 +112,5 @@ def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 def _parse(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None

@@ -68,6 +68,7 @@ class Posterior(eqx.Module):
 
     def sample(self, key: Key[Array, ""], num_samples: int) -> PyTree:
         """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
+        _check_num_samples(num_samples)
         return _sample(self.q, self.layout, key, num_samples)
 
     def log_prob(self, params: PyTree) -> Float[Array, ""]:
@@ -96,6 +97,7 @@ class Posterior(eqx.Module):
             num_samples: how many draws; 50 are too few for log-densities at α = 1.
             summary: for example `lambda outputs: outputs.mean(axis=0)`.
         """
+        _check_num_samples(num_samples)
         predict_rows = partial(
             _predict_rows, self.q, self.layout, model, summary, key=key, num_samples=num_samples
         )
@@ -156,6 +158,7 @@ class Posterior(eqx.Module):
             prior: likewise for the prior.
 
         Raises:
+            FileNotFoundError: if there is no such file.
             ValueError: if the file is not a bbalpha model, is cut short, or has other shapes.
         """
         arrays, metadata = model_file.read(path)
@@ -169,7 +172,7 @@ class Posterior(eqx.Module):
             num_data=scalar,
             energy=scalar,
             layout=layout,
-            info=FitInfo(**metadata["info"]),
+            info=_info(metadata, path),
         )
         return model_file.fill(like, arrays, path)
 
@@ -178,7 +181,13 @@ def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
     """`function` of all rows, a chunk at a time; the last chunk is padded so that shapes repeat."""
-    num_rows = len(jax.tree.leaves(rows)[0])
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(rows)]
+    if len({shape[:1] for shape in shapes}) != 1 or shapes[0][:1] in ((), (0,)):
+        raise ValueError(
+            "inputs must be arrays that have as many rows each, at least one; "
+            f"got shapes {', '.join(map(str, shapes))}."
+        )
+    num_rows = shapes[0][0]
     chunk = max(1, min(chunk, num_rows))
     results = []
     for start in range(0, num_rows, chunk):
@@ -190,6 +199,11 @@ def map_rows(
         ),
         *results,
     )
+
+
+def _check_num_samples(num_samples: int) -> None:
+    if num_samples < 1:
+        raise ValueError(f"num_samples must be at least 1; got num_samples={num_samples}.")
 
 
 def _with_hyperparams(
@@ -237,20 +251,48 @@ def _example(
     path: str | Path,
 ) -> Family:
     """A distribution with the shapes that the file's should have."""
+    name = metadata.get(field)
+    if not isinstance(name, str):
+        raise ValueError(
+            f"path must name a bbalpha model; got {Path(path).name} with {field}={name!r}."
+        )
     if example is not None:
+        if type(example).__name__ != name:
+            raise ValueError(
+                f"{field} must be a {name}, as in {Path(path).name}; "
+                f"got a {type(example).__name__}."
+            )
         return example
     mean = jnp.zeros(layout.size, jnp.result_type(*layout.dtypes))
-    prior = DiagonalGaussian(mean, mean)
-    match metadata[field]:
+    match name:
         case "DiagonalGaussian":
-            return prior
+            return DiagonalGaussian(mean, mean)
         case "FullGaussian":
-            return FullGaussian.init(mean, prior)
+            return FullGaussian(mean, mean, jnp.zeros((layout.size, layout.size)))
         case "LowRankGaussian":
-            rank = arrays[f".{field}.factor"].shape[-1]
-            return LowRankGaussian.init(mean, prior, rank=rank)
-        case name:
+            shape = np.shape(arrays.get(f".{field}.factor"))
+            rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
+            return LowRankGaussian(mean, mean, jnp.zeros((layout.size, rank)))
+        case _:
             raise ValueError(
                 f"{field} must be given for a family that is not bbalpha's own; "
                 f"got {name} in {Path(path).name}."
             )
+
+
+def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
+    """The record of the run, with tuples where JSON has lists."""
+    try:
+        info = FitInfo(**metadata["info"])
+        return FitInfo(
+            energies=tuple(float(energy) for energy in info.energies),
+            held_out=tuple((int(epoch), float(score)) for epoch, score in info.held_out),
+            num_steps=int(info.num_steps),
+            seconds=float(info.seconds),
+            stopped=str(info.stopped),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"path must name a bbalpha model; got {Path(path).name} with "
+            f"info={metadata.get('info')!r}."
+        ) from None

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[int, float], None]]:
+def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[float, float], None]]:
     """A function that shows how many epochs are done and their energy, while the context lasts."""
     if not show or not sys.stderr.isatty():
         yield lambda epochs, energy: None
@@ -30,7 +30,7 @@ def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[int, float],
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("fit", total=num_epochs, energy="–")
 
-        def show_epochs(epochs: int, energy: float) -> None:
+        def show_epochs(epochs: float, energy: float) -> None:
             bar.update(task, completed=epochs, energy=f"{energy:.4g}")
 
         yield show_epochs
