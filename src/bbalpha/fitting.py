@@ -149,7 +149,7 @@ def fit(
         resample_every=resample_every,
     )
     _check_schedule(state, plan)
-    _check_log_likelihood(state, data)
+    _check_log_likelihood(state, data, plan.batch_size)
     if early_stopping is not None:
         _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
@@ -206,7 +206,10 @@ def fit_many(
     rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
     settings = {"optimizer": decaying_adam(plan.num_steps)} | settings
     num_data = jnp.broadcast_to(jnp.sum(rows.sample_weight, axis=-1), keys.shape)
-    powers = None if callable(alpha) else _checked_powers(alpha, num_data, settings)
+    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
+    if powers is not None:
+        for power, total in zip(powers, num_data.tolist(), strict=True):
+            check_alpha(power, total, settings.get("num_samples", 2))
 
     def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
         power = alpha if power is None else power
@@ -215,9 +218,8 @@ def fit_many(
     state = jax.vmap(start)(params, keys, powers, num_data)
     _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
-    _check_log_likelihood(
-        first, data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
-    )
+    data_of_first = data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
+    _check_log_likelihood(first, data_of_first, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     watch = _Watch(None, None, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
@@ -295,6 +297,11 @@ def _checked_batch_size(batch_size: int | None, num_rows: int) -> int:
 
 
 def _check_replicas(keys: Array, **trees: PyTree) -> None:
+    if not (jnp.issubdtype(keys.dtype, jax.dtypes.prng_key) and keys.ndim == 1):
+        raise ValueError(
+            "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
+            f"got shape {keys.shape} of type {keys.dtype}."
+        )
     for name, tree in trees.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             if np.shape(leaf)[:1] != keys.shape:
@@ -304,18 +311,14 @@ def _check_replicas(keys: Array, **trees: PyTree) -> None:
                 )
 
 
-def _checked_powers(alpha: Any, num_data: Array, settings: dict[str, Any]) -> np.ndarray:
-    """One power per replica, each within the bound of its own data."""
+def _one_per_replica(alpha: Any, keys: Array) -> np.ndarray:
     powers = np.asarray(alpha, float)
-    if powers.shape not in ((), num_data.shape):
+    if powers.shape not in ((), keys.shape):
         raise ValueError(
-            f"alpha must be one number or one for each of {len(num_data)} replicas; "
+            f"alpha must be one number or one for each of {len(keys)} replicas; "
             f"got shape {powers.shape}."
         )
-    powers = np.broadcast_to(powers, num_data.shape)
-    for power, bound in zip(powers.tolist(), num_data.tolist(), strict=True):
-        check_alpha(power, bound, settings.get("num_samples", 2))
-    return powers
+    return np.broadcast_to(powers, keys.shape)
 
 
 def _check_schedule(state: FitState, plan: Plan) -> None:
@@ -336,26 +339,29 @@ def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
                 f"early_stopping.{name} must be at least 1; got early_stopping.{name}={value}."
             )
     check_data(rule.data, "early_stopping.data")
-    _check_log_likelihood(state, rule.data)
+    _check_log_likelihood(state, rule.data, batch_size=1)
 
 
-def _check_log_likelihood(state: FitState, data: PyTree) -> None:
+def _check_log_likelihood(state: FitState, data: PyTree, batch_size: int) -> None:
     """Check the shape that the user's function returns, without computing anything.
 
     Parameters are abstract and the data are not, so a likelihood sees its targets and can refuse
-    them before anything is compiled.
+    them before anything is compiled. A function that looks past its batch, at data of its own, is
+    right for all rows and wrong for a batch.
     """
-    num_rows = len(jax.tree.leaves(data)[0])
     log_likelihood = state.method.vector_log_likelihood(state.variables.hyperparams)
     mean = jax.ShapeDtypeStruct((state.method.layout.size,), state.alpha.dtype)
-    result = jax.eval_shape(lambda vector: log_likelihood(vector, data), mean)
-    shape = getattr(result, "shape", None)
-    if shape != (num_rows,):
-        kind = f"shape {shape}" if shape is not None else type(result).__name__
-        raise ValueError(
-            f"log_likelihood must return one number per data point; got {kind} "
-            f"for {num_rows} data points."
-        )
+    batch = jax.tree.map(lambda leaf: leaf[:batch_size], data)
+    for rows in (data, batch):
+        num_rows = len(jax.tree.leaves(rows)[0])
+        result = jax.eval_shape(lambda vector, rows=rows: log_likelihood(vector, rows), mean)
+        shape = getattr(result, "shape", None)
+        if shape != (num_rows,):
+            kind = f"shape {shape}" if shape is not None else type(result).__name__
+            raise ValueError(
+                f"log_likelihood must return one number per data point; got {kind} "
+                f"for {num_rows} data points."
+            )
 
 
 @dataclasses.dataclass
@@ -407,7 +413,7 @@ class _Watch:
             state.method.log_likelihood, rule.data, key=state.key, num_samples=rule.num_samples
         )
         self.held_out.append((epoch, float(jnp.mean(densities))))
-        best_epoch, _ = max(self.held_out, key=lambda pair: pair[1])
+        best_epoch, _ = max(self.held_out, key=lambda pair: np.nan_to_num(pair[1], nan=-np.inf))
         if best_epoch == epoch:
             self.best = state
         return epoch - best_epoch >= rule.patience
@@ -446,5 +452,6 @@ def _train(
                 chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
         except KeyboardInterrupt:
             stopped = "interrupted"
-    best = state if watch.best is None else watch.best
-    return best, energies, stopped or "finished"
+    if watch.best is not None and stopped != "non-finite":
+        state = watch.best
+    return state, energies, stopped or "finished"

@@ -69,7 +69,9 @@ class Layout:
                     f"params{path} must have shape {shape}, as in the model; "
                     f"got shape {np.shape(leaf)}."
                 )
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
+        # A type of its own, because compiled programs are cached by weak types too.
+        dtype = jnp.result_type(*self.dtypes)
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves], dtype=dtype)
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
         """The tree of a vector, its leaves in their own shapes and types."""

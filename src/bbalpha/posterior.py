@@ -1,6 +1,7 @@
 """Step six: the posterior, what a fit returns and what predictions are made from."""
 
 import math
+import reprlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -270,7 +271,7 @@ def _example(
         case "FullGaussian":
             return FullGaussian(mean, mean, jnp.zeros((layout.size, layout.size)))
         case "LowRankGaussian":
-            shape = np.shape(arrays.get(f".{field}.factor"))
+            shape = arrays.get(f".{field}.factor", np.zeros(())).shape
             rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
             return LowRankGaussian(mean, mean, jnp.zeros((layout.size, rank)))
         case _:
@@ -294,5 +295,5 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(
             f"path must name a bbalpha model; got {Path(path).name} with "
-            f"info={metadata.get('info')!r}."
+            f"info={reprlib.repr(metadata.get('info'))}."
         ) from None

@@ -1,0 +1,408 @@
+"""Bad input gets one clear sentence with real values, before anything is compiled."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import bbalpha as bb
+
+NUM_DATA = 6
+KEY = jax.random.key(0)
+INPUTS = np.linspace(-1.0, 1.0, 2 * NUM_DATA).reshape(NUM_DATA, 2)
+TARGETS = INPUTS @ np.array([1.0, -2.0])
+
+
+@pytest.fixture(autouse=True)
+def _without_type_checks():
+    """Messages as users see them: beartype, which only tests install, must not speak first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def log_likelihood(weights, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+
+def log_likelihood_of_tree(params, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, inputs @ params["weights"] + params["bias"])
+
+
+def fit(log_likelihood=log_likelihood, params=None, data=(INPUTS, TARGETS), **settings):
+    params = jnp.zeros(2) if params is None else params
+    settings = {"num_epochs": 2, "num_samples": 3, "key": KEY} | settings
+    return bb.fit(log_likelihood, params, data, **settings)
+
+
+def with_value(array, row, value):
+    changed = np.array(array)
+    changed[row] = value
+    return changed
+
+
+def exactly(message):
+    """The whole message, a line that ends like a sentence; JAX may add a line on tracebacks."""
+    assert "\n" not in message
+    assert message.endswith(".")
+    return f"^{re.escape(message)}(\n|$)"
+
+
+TREE = {"weights": jnp.zeros(2), "bias": jnp.zeros(())}
+WIDE_PRIOR = bb.DiagonalGaussian(jnp.zeros(3), jnp.zeros(3))
+FULL_PRIOR = bb.FullGaussian(jnp.zeros(2), jnp.zeros(2), jnp.zeros((2, 2)))
+NO_LOWER_BOUND = (
+    "alpha must not exceed the number of data points, beyond which the energy has no lower bound; "
+)
+
+
+BAD_VALUES = {
+    "alpha above N": (
+        {"alpha": 7},
+        NO_LOWER_BOUND + "got alpha=7.0 with 6 data points.",
+    ),
+    "alpha above the total weight": (
+        {"alpha": 4.0, "sample_weight": np.full(NUM_DATA, 0.5)},
+        NO_LOWER_BOUND + "got alpha=4.0 with 3 data points.",
+    ),
+    "alpha NaN": ({"alpha": np.nan}, "alpha must be a finite number; got alpha=nan."),
+    "alpha infinite": ({"alpha": -np.inf}, "alpha must be a finite number; got alpha=-inf."),
+    "alpha above N at some step": (
+        {"alpha": lambda step: 1.0 + 6.0 * step},
+        NO_LOWER_BOUND + "got alpha=7.0 with 6 data points.",
+    ),
+    "alpha NaN at some step": (
+        {"alpha": lambda step: jnp.where(step == 1, jnp.nan, 0.5)},
+        "alpha must be a finite number; got alpha=nan.",
+    ),
+    "no draws": ({"num_samples": 0}, "num_samples must be at least 1; got num_samples=0."),
+    "chunks of no draws": (
+        {"sample_chunk": 0},
+        "sample_chunk must be at least 1; got sample_chunk=0.",
+    ),
+    "noise for no steps": (
+        {"resample_every": 0},
+        "resample_every must be at least 1; got resample_every=0.",
+    ),
+    "no epochs": ({"num_epochs": 0}, "num_epochs must be at least 1; got num_epochs=0."),
+    "empty batches": ({"batch_size": 0}, "batch_size must be at least 1; got batch_size=0."),
+    "log-likelihood summed": (
+        {"log_likelihood": lambda weights, batch: jnp.sum(log_likelihood(weights, batch))},
+        "log_likelihood must return one number per data point; got shape () for 6 data points.",
+    ),
+    "log-likelihood of some data": (
+        {"log_likelihood": lambda weights, batch: log_likelihood(weights, batch)[1:]},
+        "log_likelihood must return one number per data point; got shape (5,) for 6 data points.",
+    ),
+    "log-likelihood as a column": (
+        {"log_likelihood": lambda weights, batch: log_likelihood(weights, batch)[:, None]},
+        "log_likelihood must return one number per data point; got shape (6, 1) for 6 data points.",
+    ),
+    "log-likelihood without return": (
+        {"log_likelihood": lambda weights, batch: None},
+        "log_likelihood must return one number per data point; got NoneType for 6 data points.",
+    ),
+    "log-likelihood of all data whatever the batch": (
+        {
+            "log_likelihood": lambda weights, batch: log_likelihood(weights, (INPUTS, TARGETS)),
+            "batch_size": 1,
+        },
+        "log_likelihood must return one number per data point; got shape (6,) for 1 data points.",
+    ),
+    "lengths differ": (
+        {"data": (INPUTS, TARGETS[:4])},
+        "data must have as many rows in every array; got data[0] with 6, data[1] with 4.",
+    ),
+    "no rows": (
+        {"data": (INPUTS[:0], TARGETS[:0])},
+        "data must have at least one row; got data[0] of shape (0, 2).",
+    ),
+    "no arrays": ({"data": ()}, "data must hold at least one array; got data=()."),
+    "NaN in data": (
+        {"data": {"inputs": INPUTS, "targets": with_value(TARGETS, 3, np.nan)}},
+        "data['targets'] must be finite; got 1 NaN or infinite values, the first in row 3.",
+    ),
+    "infinity in data": (
+        {"data": (jnp.asarray(with_value(INPUTS, (2, 1), np.inf)), TARGETS)},
+        "data[0] must be finite; got 1 NaN or infinite values, the first in row 2.",
+    ),
+    "text in data": (
+        {"data": (INPUTS, np.array(list("abcdef")))},
+        "data[1] must be numeric; got an array of dtype <U1.",
+    ),
+    "prior zero": ({"prior": 0.0}, "prior must hold positive standard deviations; got prior=0."),
+    "prior negative for one parameter": (
+        {"prior": jnp.array([1.0, -2.0])},
+        "prior must hold positive standard deviations; got prior=-2.",
+    ),
+    "prior NaN": (
+        {"prior": float("nan")},
+        "prior must hold positive standard deviations; got prior=nan.",
+    ),
+    "prior tree of another structure": (
+        {"log_likelihood": log_likelihood_of_tree, "params": TREE, "prior": {"weights": 1.0}},
+        "prior must be a number, a tree like params or a Family; got a tree "
+        "PyTreeDef({'weights': *}) where params is PyTreeDef({'bias': *, 'weights': *}).",
+    ),
+    "prior leaf of another shape": (
+        {
+            "log_likelihood": log_likelihood_of_tree,
+            "params": TREE,
+            "prior": {"weights": jnp.ones(3), "bias": 1.0},
+        },
+        "prior['weights'] must be a number or have shape (2,), as in params; got shape (3,).",
+    ),
+    "prior over other parameters": (
+        {"prior": WIDE_PRIOR},
+        "prior must be over the 2 parameters of the model; got a DiagonalGaussian over 3.",
+    ),
+    "prior learned though it is a family": (
+        {"prior": FULL_PRIOR, "learn_prior": True},
+        "learn_prior must be False unless the prior is given as standard deviations; "
+        "got learn_prior=True with a FullGaussian.",
+    ),
+    "params empty": ({"params": {}}, "params must hold at least one array; got an empty tree."),
+    "weights of some rows": (
+        {"sample_weight": np.ones(5)},
+        "sample_weight must have shape (6,), one number per data point; got shape (5,).",
+    ),
+    "weights in a column": (
+        {"sample_weight": np.ones((NUM_DATA, 1))},
+        "sample_weight must have shape (6,), one number per data point; got shape (6, 1).",
+    ),
+    "weight negative": (
+        {"sample_weight": with_value(np.ones(NUM_DATA), 2, -0.5)},
+        "sample_weight must be finite, not negative and not all zero; got values from -0.5 to 1.0.",
+    ),
+    "weight NaN": (
+        {"sample_weight": with_value(np.ones(NUM_DATA), 2, np.nan)},
+        "sample_weight must be finite, not negative and not all zero; got values from nan to nan.",
+    ),
+    "weights all zero": (
+        {"sample_weight": np.zeros(NUM_DATA)},
+        "sample_weight must be finite, not negative and not all zero; got values from 0.0 to 0.0.",
+    ),
+    "patience of no epochs": (
+        {"early_stopping": bb.EarlyStopping((INPUTS, TARGETS), patience=0)},
+        "early_stopping.patience must be at least 1; got early_stopping.patience=0.",
+    ),
+    "score every no epochs": (
+        {"early_stopping": bb.EarlyStopping((INPUTS, TARGETS), every=0)},
+        "early_stopping.every must be at least 1; got early_stopping.every=0.",
+    ),
+    "NaN in held-out data": (
+        {"early_stopping": bb.EarlyStopping((INPUTS, with_value(TARGETS, 0, np.nan)))},
+        "early_stopping.data[1] must be finite; got 1 NaN or infinite values, the first in row 0.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_a_value_that_breaks_a_rule_gets_a_sentence(name):
+    settings, message = BAD_VALUES[name]
+    with pytest.raises(ValueError, match=exactly(message)):
+        fit(**settings)
+
+
+BAD_KINDS = {
+    "log-likelihood is not a function": (
+        {"log_likelihood": 3},
+        "log_likelihood must be a function of params and batch; got int.",
+    ),
+    "params of integers": (
+        {"params": jnp.zeros(2, int)},
+        "params must hold arrays of floating-point numbers; got params of type int32.",
+    ),
+    "a leaf of params is a Python number": (
+        {"params": {"weights": jnp.zeros(2), "bias": 0.0}},
+        "params must hold arrays of floating-point numbers; got params['bias'] of type float.",
+    ),
+    "hyperparams of integers": (
+        {"hyperparams": {"log_variance": 0}},
+        "hyperparams must hold arrays of floating-point numbers; "
+        "got hyperparams['log_variance'] of type int32.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_KINDS)
+def test_a_thing_of_the_wrong_kind_gets_a_sentence(name):
+    settings, message = BAD_KINDS[name]
+    with pytest.raises(TypeError, match=exactly(message)):
+        fit(**settings)
+
+
+def one_output(weights, inputs):
+    return inputs @ weights[:, None]
+
+
+def three_outputs(weights, inputs):
+    return inputs @ jnp.stack([weights, -weights, 0 * weights], axis=1)
+
+
+LABELS = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+BAD_LABELS = {
+    "signs for Probit": (
+        (bb.Probit(), one_output, 2 * LABELS - 1),
+        "targets must be 0 or 1 for Probit; got -1.0. Map labels −1, +1 by (labels + 1) / 2.",
+    ),
+    "a third class for Bernoulli": (
+        (bb.Bernoulli(), one_output, with_value(LABELS, 4, 2.0)),
+        "targets must be 0 or 1 for Bernoulli; got 2.0. Map labels −1, +1 by (labels + 1) / 2.",
+    ),
+    "classes from 1 on for Categorical": (
+        (bb.Categorical(), three_outputs, np.array([1, 2, 3, 1, 2, 3])),
+        "targets must be whole numbers from 0 to 2 for Categorical; got 3.",
+    ),
+    "a fraction for Categorical": (
+        (bb.Categorical(), three_outputs, with_value(LABELS, 1, 0.5)),
+        "targets must be whole numbers from 0 to 2 for Categorical; got 0.5.",
+    ),
+    "a negative count for Poisson": (
+        (bb.Poisson(), one_output, with_value(LABELS, 0, -3.0)),
+        "targets must be whole numbers from 0 on for Poisson; got -3.0.",
+    ),
+}
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+@pytest.mark.parametrize("name", BAD_LABELS)
+def test_labels_that_a_likelihood_cannot_take_are_refused(name, array):
+    (likelihood, model, labels), message = BAD_LABELS[name]
+
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return likelihood.log_prob(model(weights, inputs), labels)
+
+    with pytest.raises(ValueError, match=exactly(message)):
+        fit(log_likelihood, data=(array(INPUTS), array(labels)))
+
+
+def test_held_out_labels_that_a_likelihood_cannot_take_are_refused():
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.Probit().log_prob(one_output(weights, inputs), labels)
+
+    held_out = bb.EarlyStopping((INPUTS, 2 * LABELS - 1))
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got -1\.0"):
+        fit(log_likelihood, data=(INPUTS, LABELS), early_stopping=held_out)
+
+
+def test_one_draw_at_alpha_other_than_zero_warns_that_alpha_has_no_effect():
+    message = (
+        "num_samples should exceed 1 when alpha is not 0, because with one draw the energy does "
+        "not depend on alpha; got num_samples=1 with alpha=0.5."
+    )
+    init = functools.partial(
+        bb.init, log_likelihood, jnp.zeros(2), num_data=NUM_DATA, key=KEY, num_samples=1
+    )
+    with pytest.warns(UserWarning, match=exactly(message)):
+        init(alpha=0.5)
+    init(alpha=0.0)  # without a warning, which would be an error here
+
+
+def test_batches_larger_than_the_data_warn_and_hold_all_data():
+    message = (
+        "batch_size should not exceed the number of data points; got batch_size=50 with 6 data "
+        "points, all of which now make one batch."
+    )
+    with pytest.warns(UserWarning, match=exactly(message)):
+        posterior = fit(batch_size=50)
+    assert posterior.info.num_steps == 2
+    np.testing.assert_array_equal(posterior.mean, fit(batch_size=NUM_DATA).mean)
+
+
+def test_init_refuses_what_fit_refuses():
+    init = functools.partial(bb.init, log_likelihood, num_data=NUM_DATA, key=KEY)
+    with pytest.raises(
+        ValueError, match=exactly(NO_LOWER_BOUND + "got alpha=7.0 with 6 data points.")
+    ):
+        init(jnp.zeros(2), alpha=7.0)
+    with pytest.raises(TypeError, match=r"^params must hold arrays of floating-point numbers"):
+        init(jnp.zeros(2, int))
+
+
+KEYS = jax.random.split(KEY, 3)
+STARTS = jnp.zeros((3, 2))
+OWN_DATA = {"data": (np.stack([INPUTS] * 3), np.stack([TARGETS] * 3)), "data_axis": 0}
+BAD_REPLICAS = {
+    "one key": (
+        {"keys": KEY},
+        "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
+        "got shape () of type key<fry>.",
+    ),
+    "keys of the old kind": (
+        {"keys": jax.random.split(jax.random.PRNGKey(0), 3)},
+        "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
+        "got shape (3, 2) of type uint32.",
+    ),
+    "starts for other replicas": (
+        {"params": {"weights": STARTS, "bias": jnp.zeros(2)}},
+        "params['bias'] must have a leading axis of 3 replicas, one per key; got shape (2,).",
+    ),
+    "one start for all": (
+        {"params": jnp.zeros(2)},
+        "params must have a leading axis of 3 replicas, one per key; got shape (2,).",
+    ),
+    "data for other replicas": (
+        {"data": (np.stack([INPUTS] * 3), np.stack([TARGETS] * 2)), "data_axis": 0},
+        "data[1] must have a leading axis of 3 replicas, one per key; got shape (2, 6).",
+    ),
+    "data with the replicas behind": (
+        {"data": (np.stack([INPUTS] * 3, 1), np.stack([TARGETS] * 3, 1)), "data_axis": 1},
+        "data_axis must be None or 0; got data_axis=1.",
+    ),
+    "alpha above N for one replica": (
+        {"alpha": [0.0, 7.0, 1.0]},
+        NO_LOWER_BOUND + "got alpha=7.0 with 6 data points.",
+    ),
+    "alpha infinite for one replica": (
+        {"alpha": [0.0, -np.inf, 1.0]},
+        "alpha must be a finite number; got alpha=-inf.",
+    ),
+    "alphas for other replicas": (
+        {"alpha": [0.0, 1.0]},
+        "alpha must be one number or one for each of 3 replicas; got shape (2,).",
+    ),
+    "alpha above N at some step": (
+        {"alpha": lambda step: 1.0 + 6.0 * step},
+        NO_LOWER_BOUND + "got alpha=7.0 with 6 data points.",
+    ),
+    "alpha above the weight of a replica's own data": (
+        {**OWN_DATA, "alpha": 4.0, "sample_weight": np.outer([1.0, 1.0, 0.5], np.ones(NUM_DATA))},
+        NO_LOWER_BOUND + "got alpha=4.0 with 3 data points.",
+    ),
+    "weights of one replica all zero": (
+        {**OWN_DATA, "sample_weight": np.outer([1.0, 0.0, 1.0], np.ones(NUM_DATA))},
+        "sample_weight must be finite, not negative and not all zero; got values from 0.0 to 1.0.",
+    ),
+    "NaN in data": (
+        {"data": (INPUTS, with_value(TARGETS, 5, np.nan))},
+        "data[1] must be finite; got 1 NaN or infinite values, the first in row 5.",
+    ),
+    "no draws": ({"num_samples": 0}, "num_samples must be at least 1; got num_samples=0."),
+    "log-likelihood summed": (
+        {"log_likelihood": lambda weights, batch: jnp.sum(log_likelihood(weights, batch))},
+        "log_likelihood must return one number per data point; got shape () for 6 data points.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REPLICAS)
+def test_replicas_that_break_a_rule_get_a_sentence(name):
+    settings, message = BAD_REPLICAS[name]
+    settings = {
+        "log_likelihood": log_likelihood,
+        "params": STARTS,
+        "data": (INPUTS, TARGETS),
+        "keys": KEYS,
+        "num_epochs": 2,
+    } | settings
+    with pytest.raises(ValueError, match=exactly(message)):
+        bb.fit_many(**settings)

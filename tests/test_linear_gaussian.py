@@ -1,0 +1,150 @@
+"""Fits of linear-Gaussian models, where the right answer is known."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.optimize
+from jax.flatten_util import ravel_pytree
+
+import bbalpha as bb
+
+ALPHAS = [-1.0, 0.25, 0.5, 1.0, 1.5]
+INPUTS = {1: [[1.0, 0.0], [0.0, 1.0]], 2: [[1.0, -1.0], [-1.0, 1.0]]}  # Appendix, Examples 1 and 2
+PUBLISHED = {  # variances at these α, found by minimizing the exact energy
+    1: [0.451416, 0.516611, 0.535184, 0.577350, 0.622839],
+    2: [0.283485, 0.354066, 0.379796, 0.447214, 0.526599],
+}
+
+
+def unit_log_likelihood(weights, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+
+def closed_form_variance(example, alpha):
+    """The variance of q for y = 0 and σ² = 1, from the Appendix's fixed-point equations."""
+    if example == 2:
+        root = np.sqrt(4 * alpha**2 - 8 * alpha + 9)
+        precision = (root - (2 * alpha - 1)) / (2 * (2 - alpha))
+        return 1 / (1 + 2 * precision)
+
+    def mismatch(precision):
+        rest = 1 + (2 - alpha) * precision
+        return 1 / (1 + 2 * precision) - 0.5 * (1 / (rest + alpha) + 1 / rest)
+
+    least = max(0.0, -(1 + alpha) / (2 - alpha)) + 1e-6
+    return 1 / (1 + 2 * scipy.optimize.brentq(mismatch, least, 10.0))
+
+
+@pytest.mark.parametrize("example", INPUTS)
+def test_the_closed_forms_are_the_published_variances(example):
+    found = [closed_form_variance(example, alpha) for alpha in ALPHAS]
+    np.testing.assert_allclose(found, PUBLISHED[example], atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("example", INPUTS)
+def test_the_exact_energy_is_least_at_the_closed_form_variance(example, alpha, x64):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    noise = jnp.asarray(np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)], axis=1))
+    noise_weights = jnp.asarray(np.outer(weights, weights).ravel() / weights.sum() ** 2)
+    prior = bb.DiagonalGaussian(jnp.zeros(2), jnp.zeros(2))
+    start, unravel = ravel_pytree(bb.DiagonalGaussian(jnp.full(2, 0.1), jnp.full(2, -1.5)))
+
+    @jax.jit
+    def energy(vector):
+        return bb.alpha_energy(
+            unit_log_likelihood,
+            unravel(vector),
+            prior,
+            (jnp.array(INPUTS[example]), jnp.zeros(2)),
+            noise,
+            alpha=alpha,
+            num_data=2,
+            noise_weights=noise_weights,
+        )
+
+    found = scipy.optimize.minimize(energy, start, jac=jax.jit(jax.grad(energy)), method="BFGS")
+    q = unravel(jnp.asarray(found.x))
+    np.testing.assert_allclose(q.mean, 0.0, atol=1e-4)
+    np.testing.assert_allclose(q.variance, closed_form_variance(example, alpha), atol=1e-4)
+
+
+@pytest.mark.parametrize("example", INPUTS)
+def test_fitted_variances_are_the_closed_form(example):
+    """Within four standard errors over eight keys, for each α."""
+    num_epochs, num_keys = 4000, 8
+    data = jnp.array(INPUTS[example]), jnp.zeros(2)
+    settings = {
+        "family": partial(bb.CappedGaussian.init, initial_logit_variance=-2.0),
+        "optimizer": optax.adam(optax.cosine_decay_schedule(3e-2, num_epochs)),
+        "num_epochs": num_epochs,
+        "num_samples": 500,
+    }
+    for alpha in ALPHAS:
+        keys = jax.random.split(jax.random.key(example), num_keys)
+        fits = [
+            bb.fit(unit_log_likelihood, jnp.zeros(2), data, alpha=alpha, key=key, **settings)
+            for key in keys
+        ]
+        variances = np.array([posterior.variance.mean() for posterior in fits])
+        error = variances.std(ddof=1) / np.sqrt(num_keys)
+        assert abs(variances.mean() - closed_form_variance(example, alpha)) < 4 * error, alpha
+
+
+def evidence_maximum(inputs, targets):
+    """Posterior, noise variance and prior variance that maximize log N(y; 0, σ² I + v X Xᵀ)."""
+
+    def negative_log_evidence(log_variances):
+        noise, prior = np.exp(log_variances)
+        covariance = noise * np.eye(len(targets)) + prior * inputs @ inputs.T
+        _, log_determinant = np.linalg.slogdet(covariance)
+        return 0.5 * (log_determinant + targets @ np.linalg.solve(covariance, targets))
+
+    found = scipy.optimize.minimize(negative_log_evidence, [0.0, 0.0], method="Nelder-Mead")
+    noise, prior = np.exp(found.x)
+    covariance = np.linalg.inv(inputs.T @ inputs / noise + np.eye(inputs.shape[1]) / prior)
+    constant = 0.5 * len(targets) * np.log(2 * np.pi)
+    return covariance @ inputs.T @ targets / noise, covariance, noise, prior, found.fun + constant
+
+
+def test_conjugate_regression_at_alpha_zero_finds_the_evidence_maximum():
+    """Full covariance, learned noise and learned prior: all within four standard errors."""
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 3)) @ np.array([[1, 0.6, 0], [0, 0.8, 0.3], [0, 0, 1.0]])
+    targets = inputs @ np.array([1.0, -2.0, 0.5]) + 0.5 * generator.normal(size=40)
+    mean, covariance, noise, prior, least_energy = evidence_maximum(inputs, targets)
+
+    def log_likelihood(weights, batch, likelihood):
+        inputs, targets = batch
+        return likelihood.log_prob((inputs @ weights)[:, None], targets)
+
+    num_keys = 8
+    fits = bb.fit_many(
+        log_likelihood,
+        jnp.zeros((num_keys, 3)),
+        (inputs, targets),
+        alpha=0.0,
+        keys=jax.random.split(jax.random.key(0), num_keys),
+        family=partial(bb.FullGaussian.init, initial_log_variance=-4.0),
+        hyperparams=bb.Gaussian(),
+        learn_prior=True,
+        batch_size=40,
+        num_epochs=4000,
+        optimizer=optax.adam(optax.cosine_decay_schedule(3e-2, 4000)),
+    )
+
+    def assert_close(values, expected):
+        values = np.stack([np.asarray(value) for value in values])
+        error = values.std(axis=0, ddof=1) / np.sqrt(num_keys)
+        assert np.all(np.abs(values.mean(axis=0) - expected) < 4 * error)
+
+    assert_close([fit.mean for fit in fits], mean)
+    assert_close([fit.q.covariance for fit in fits], covariance)
+    assert_close([fit.hyperparams.noise_variance for fit in fits], noise)
+    assert_close([fit.prior.variance for fit in fits], np.full(3, prior))
+    assert_close([fit.energy for fit in fits], least_energy)

@@ -1,0 +1,190 @@
+"""A posterior agrees with its q, and predictions are the model at its draws."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import bbalpha as bb
+
+KEY = jax.random.key(0)
+LAYOUT = bb.Layout.of({"weights": jnp.zeros(2), "bias": jnp.zeros(())})  # bias comes first
+MEAN = jnp.array([0.5, 1.0, -2.0])
+LOG_SCALE = jnp.array([-1.0, -0.5, 0.0])
+FAMILIES = {
+    "DiagonalGaussian": bb.DiagonalGaussian(MEAN, 2 * LOG_SCALE),
+    "FullGaussian": bb.FullGaussian(MEAN, LOG_SCALE, 0.7 * jnp.ones((3, 3))),
+    "LowRankGaussian": bb.LowRankGaussian(MEAN, LOG_SCALE, jnp.array([[1.0], [0.5], [-1.0]])),
+}
+INPUTS = jnp.linspace(-1.0, 1.0, 14).reshape(7, 2)
+TARGETS = jnp.linspace(-3.0, 3.0, 7)
+
+
+def posterior_with(q, hyperparams=None):
+    prior = bb.DiagonalGaussian(jnp.zeros(3), jnp.zeros(3))
+    scalar = jnp.array(1.0)
+    return bb.Posterior(q, prior, hyperparams, scalar, scalar, scalar, LAYOUT)
+
+
+def model(params, inputs):
+    return inputs @ params["weights"] + params["bias"]
+
+
+def log_likelihood(params, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, model(params, inputs))
+
+
+def log_likelihood_with_noise(params, batch, noise):
+    inputs, targets = batch
+    return noise.log_prob(model(params, inputs)[:, None], targets)
+
+
+def mean_over_draws(outputs):
+    return {"mean": outputs.mean(axis=0), "variance": outputs.var(axis=0)}
+
+
+@pytest.fixture
+def posterior():
+    return posterior_with(FAMILIES["FullGaussian"])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_mean_and_variance_are_those_of_q_in_the_tree_of_the_model(name):
+    posterior = posterior_with(FAMILIES[name])
+    np.testing.assert_array_equal(posterior.mean["bias"], MEAN[0])
+    np.testing.assert_array_equal(posterior.mean["weights"], MEAN[1:])
+    np.testing.assert_array_equal(posterior.variance["bias"], posterior.q.variance[0])
+    np.testing.assert_array_equal(posterior.variance["weights"], posterior.q.variance[1:])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_draws_have_the_moments_of_q(name):
+    posterior = posterior_with(FAMILIES[name])
+    num_samples = 4000
+    draws = posterior.sample(KEY, num_samples)
+    for leaf in ("bias", "weights"):
+        mean, variance = np.asarray(posterior.mean[leaf]), np.asarray(posterior.variance[leaf])
+        found = np.asarray(draws[leaf])
+        assert found.shape == (num_samples, *mean.shape)
+        mean_error = np.sqrt(variance / num_samples)
+        variance_error = variance * np.sqrt(2 / (num_samples - 1))
+        assert np.all(np.abs(found.mean(axis=0) - mean) < 4 * mean_error)
+        assert np.all(np.abs(found.var(axis=0, ddof=1) - variance) < 4 * variance_error)
+
+
+def test_log_prob_is_the_gaussian_density_of_the_tree(posterior):
+    params = {"weights": jnp.array([0.3, -1.0]), "bias": jnp.array(0.2)}
+    expected = scipy.stats.multivariate_normal.logpdf(
+        [0.2, 0.3, -1.0], MEAN, np.asarray(posterior.q.covariance)
+    )
+    np.testing.assert_allclose(posterior.log_prob(params), expected, rtol=2e-5)
+
+
+def test_log_prob_refuses_a_tree_of_other_shapes(posterior):
+    draws = posterior.sample(KEY, 5)
+    with pytest.raises(
+        ValueError, match=r"^params\['bias'\] must have shape \(\), as in the model"
+    ):
+        posterior.log_prob(draws)
+
+
+def test_predictions_are_the_model_at_the_draws_of_sample(posterior):
+    draws = posterior.sample(KEY, 11)
+    outputs = posterior.predict(model, INPUTS, key=KEY, num_samples=11)
+    expected = INPUTS @ draws["weights"].T + draws["bias"][None, :]
+    assert outputs.shape == (11, 7)
+    np.testing.assert_allclose(outputs, expected.T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows_in_memory", [1, 3, 7])
+@pytest.mark.parametrize("summary", [None, mean_over_draws])
+def test_predictions_in_chunks_of_rows_equal_those_in_one_piece(
+    monkeypatch, posterior, rows_in_memory, summary
+):
+    whole = posterior.predict(model, INPUTS, key=KEY, num_samples=11, summary=summary)
+    monkeypatch.setattr("bbalpha.posterior.ROWS_TIMES_DRAWS", 11 * rows_in_memory)
+    chunked = posterior.predict(model, INPUTS, key=KEY, num_samples=11, summary=summary)
+    assert jax.tree.structure(chunked) == jax.tree.structure(whole)
+    for piece, expected in zip(jax.tree.leaves(chunked), jax.tree.leaves(whole), strict=True):
+        assert piece.shape == expected.shape
+        np.testing.assert_allclose(piece, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_more_draws_than_fit_in_memory_at_once_still_predict_row_by_row(monkeypatch, posterior):
+    whole = posterior.predict(model, INPUTS[:2], key=KEY, num_samples=11)
+    monkeypatch.setattr("bbalpha.posterior.ROWS_TIMES_DRAWS", 3)
+    chunked = posterior.predict(model, INPUTS[:2], key=KEY, num_samples=11)
+    np.testing.assert_allclose(chunked, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_the_prediction_of_a_row_does_not_depend_on_its_neighbours(posterior):
+    outputs = posterior.predict(model, INPUTS, key=KEY, num_samples=11)
+    changed = posterior.predict(model, INPUTS.at[3].set(100.0), key=KEY, num_samples=11)
+    others = np.arange(7) != 3
+    np.testing.assert_array_equal(changed[:, others], outputs[:, others])
+    assert np.all(changed[:, 3] != outputs[:, 3])
+
+
+def test_inputs_may_be_any_tree_of_numpy_arrays(posterior):
+    def model_of_tree(params, inputs):
+        return model(params, inputs["x"]), inputs["offset"] + params["bias"]
+
+    inputs = {"x": np.asarray(INPUTS), "offset": np.arange(7.0)}
+    outputs, offsets = posterior.predict(model_of_tree, inputs, key=KEY, num_samples=11)
+    expected = posterior.predict(model, INPUTS, key=KEY, num_samples=11)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
+    assert offsets.shape == (11, 7)
+
+
+def test_log_density_is_the_log_of_the_mean_density_over_draws(posterior):
+    draws = posterior.sample(KEY, 50)
+    data = (INPUTS, TARGETS)
+    outputs = np.asarray(INPUTS) @ np.asarray(draws["weights"]).T + np.asarray(draws["bias"])
+    densities = scipy.stats.norm.pdf(np.asarray(TARGETS)[:, None], outputs)
+    found = posterior.log_density(log_likelihood, data, key=KEY, num_samples=50)
+    np.testing.assert_allclose(found, np.log(densities.mean(axis=1)), rtol=2e-5, atol=2e-5)
+
+
+def test_log_density_hands_the_learned_hyperparams_to_the_log_likelihood():
+    data = (INPUTS, TARGETS)
+    plain = posterior_with(FAMILIES["FullGaussian"])
+    noisy = posterior_with(FAMILIES["FullGaussian"], bb.Gaussian(0.0))  # variance one
+    expected = plain.log_density(log_likelihood, data, key=KEY, num_samples=50)
+    found = noisy.log_density(log_likelihood_with_noise, data, key=KEY, num_samples=50)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    wide = dataclasses.replace(noisy, hyperparams=bb.Gaussian(4.0))
+    wider = wide.log_density(log_likelihood_with_noise, data, key=KEY, num_samples=50)
+    assert np.all(wider < -0.5 * np.log(2 * np.pi) - 0.5 * 4.0)
+
+
+@pytest.mark.parametrize("method", ["sample", "predict", "log_density"])
+def test_at_least_one_draw_is_needed(posterior, method):
+    arguments = {
+        "sample": (KEY,),
+        "predict": (model, INPUTS),
+        "log_density": (log_likelihood, (INPUTS, TARGETS)),
+    }
+    keywords = {} if method == "sample" else {"key": KEY}
+    with pytest.raises(ValueError, match=r"^num_samples must be at least 1; got num_samples=0\.$"):
+        getattr(posterior, method)(*arguments[method], num_samples=0, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("data", "shapes"),
+    [
+        ((INPUTS, TARGETS[:3]), r"\(7, 2\), \(3,\)"),
+        ((INPUTS[:0], TARGETS[:0]), r"\(0, 2\), \(0,\)"),
+        ((INPUTS, jnp.array(1.0)), r"\(7, 2\), \(\)"),
+        ((), ""),
+    ],
+)
+def test_rows_that_do_not_match_are_refused(posterior, data, shapes):
+    message = (
+        rf"^inputs must be arrays that have as many rows each, at least one; got shapes {shapes}\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        posterior.log_density(log_likelihood, data, key=KEY)
