@@ -50,7 +50,7 @@ def calibration(axis, alphas, levels):
     nominal = np.linspace(0, 1, 101)
     chance = Z90 * 100 * np.sqrt(nominal * (1 - nominal) / len(levels[0]))
     gaps = [100 * (np.mean(needed[:, None] <= nominal, axis=0) - nominal) for needed in levels]
-    limit = 1.3 * max(np.abs(gaps).max(), chance.max())
+    limit = max(12.0, 1.2 * np.abs(gaps).max())
     axis.fill_between(100 * nominal, -chance, chance, color="0.93", linewidth=0)
     axis.axhline(0, color="0.5", linewidth=1)
     lines = [

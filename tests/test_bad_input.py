@@ -294,6 +294,17 @@ def test_held_out_labels_that_a_likelihood_cannot_take_are_refused():
         fit(log_likelihood, data=(INPUTS, LABELS), early_stopping=held_out)
 
 
+def test_labels_of_every_replica_are_looked_at():
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.Probit().log_prob(one_output(weights, inputs), labels)
+
+    data = (np.stack([INPUTS] * 2), np.stack([LABELS, 3 * LABELS]))
+    keys = jax.random.split(KEY, 2)
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got 3\.0"):
+        bb.fit_many(log_likelihood, jnp.zeros((2, 2)), data, keys=keys, data_axis=0)
+
+
 def test_one_draw_at_alpha_other_than_zero_warns_that_alpha_has_no_effect():
     message = (
         "num_samples should exceed 1 when alpha is not 0, because with one draw the energy does "

@@ -19,6 +19,7 @@ from bbalpha.likelihoods import (
     predictive_mean,
     predictive_variance,
 )
+from bbalpha.special import log_ndtr
 from bbalpha.layout import Layout
 from bbalpha.families import (
     CappedGaussian,
@@ -53,6 +54,7 @@ __all__ = [
     "predictive_log_density",
     "predictive_mean",
     "predictive_variance",
+    "log_ndtr",
     "Layout",
     "CappedGaussian",
     "DiagonalGaussian",

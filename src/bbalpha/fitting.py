@@ -218,8 +218,11 @@ def fit_many(
     state = jax.vmap(start)(params, keys, powers, num_data)
     _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
-    data_of_first = data if data_axis is None else jax.tree.map(lambda leaf: leaf[0], data)
-    _check_log_likelihood(first, data_of_first, plan.batch_size)
+    if data_axis is None:
+        all_rows = data
+    else:
+        all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), data)
+    _check_log_likelihood(first, all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     watch = _Watch(None, None, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
@@ -327,7 +330,7 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
         return
     at = partial(state.method.alpha_at, state.alpha)
     alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
-    worst = alphas.max() if np.isfinite(alphas).all() else np.nan
+    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
     check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
 
 

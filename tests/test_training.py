@@ -1,0 +1,265 @@
+"""Steps and fits: what is compiled, what is random, what is learned."""
+
+import dataclasses
+import subprocess
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import bbalpha as bb
+from bbalpha.training import noise_key
+
+KEY = jax.random.key(0)
+
+
+def log_likelihood(weights, batch):
+    inputs, labels = batch
+    return jax.scipy.stats.norm.logcdf(labels * (inputs @ weights))
+
+
+def probit_data(seed=0, num_rows=50):
+    generator = np.random.default_rng(seed)
+    inputs = generator.normal(size=(num_rows, 3)).astype(np.float32)
+    labels = np.sign(inputs @ [1.0, -2.0, 0.5] + generator.normal(size=num_rows))
+    return inputs, labels.astype(np.float32)
+
+
+fit = partial(bb.fit, log_likelihood, jnp.zeros(3), num_epochs=20, num_samples=10)
+
+
+@pytest.fixture
+def compilations():
+    """The names of the programs that were compiled since the test began."""
+    names = []
+
+    def listen(event, duration, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(details.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_ten_fits_at_ten_powers_with_ten_keys_compile_once(compilations):
+    fit(probit_data(0), alpha=0.3, key=KEY)
+    assert "jit(run_steps)" in compilations
+    compilations.clear()
+    for index in range(10):
+        alpha, key = index / 10 - 0.2, jax.random.key(index)
+        fit(probit_data(index), alpha=alpha, key=key, num_epochs=20 + index)
+    assert compilations == []
+
+
+def test_many_fits_equal_the_single_ones():
+    """Ten powers with three keys each, in one program and in thirty calls."""
+    data = probit_data()
+    alphas = np.repeat(np.linspace(-1.0, 1.0, 10), 3)
+    keys = jax.random.split(KEY, 30)
+    starts = 0.1 * jax.random.normal(KEY, (30, 3))
+    together = bb.fit_many(
+        log_likelihood, starts, data, keys=keys, alpha=alphas, num_epochs=20, num_samples=10
+    )
+    for start, alpha, key, replica in zip(starts, alphas, keys, together, strict=True):
+        alone = bb.fit(
+            log_likelihood, start, data, alpha=alpha, key=key, num_epochs=20, num_samples=10
+        )
+        for one, other in zip(jax.tree.leaves(alone), jax.tree.leaves(replica), strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(alone.info.energies, replica.info.energies, rtol=2e-5)
+
+
+def test_many_fits_on_splits_equal_the_single_ones():
+    inputs, labels = probit_data()
+    train, _ = bb.splits(50, 3)
+    together = bb.fit_many(
+        log_likelihood,
+        jnp.zeros((3, 3)),
+        (inputs[train], labels[train]),
+        keys=jax.random.split(KEY, 3),
+        data_axis=0,
+        num_epochs=20,
+        num_samples=10,
+    )
+    for rows, key, replica in zip(train, jax.random.split(KEY, 3), together, strict=True):
+        alone = fit((inputs[rows], labels[rows]), key=key)
+        np.testing.assert_allclose(alone.q.mean, replica.q.mean, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(alone.energy, replica.energy, rtol=2e-5)
+
+
+def test_a_fit_is_reproducible_from_its_key():
+    first, second = (fit(probit_data(), key=KEY) for _ in range(2))
+    other = fit(probit_data(), key=jax.random.key(1))
+    np.testing.assert_array_equal(first.q.mean, second.q.mean)
+    assert np.any(first.q.mean != other.q.mean)
+
+
+def test_noise_is_the_same_for_resample_every_steps():
+    state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, resample_every=3)
+    keys = []
+    for _ in range(7):
+        keys.append(tuple(jax.random.key_data(noise_key(state)).tolist()))
+        state, _ = jax.jit(bb.step)(state, probit_data())
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+    assert keys[3] == keys[4] == keys[5] != keys[6]
+
+
+def test_the_chunk_of_draws_changes_nothing_but_memory():
+    whole, chunked = (fit(probit_data(), key=KEY, sample_chunk=chunk) for chunk in (10, 3))
+    np.testing.assert_allclose(whole.q.mean, chunked.q.mean, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(whole.energy, chunked.energy, rtol=2e-5)
+
+
+def test_a_constant_schedule_equals_a_constant_power():
+    constant = fit(probit_data(), key=KEY, alpha=0.7)
+    scheduled = fit(probit_data(), key=KEY, alpha=optax.constant_schedule(0.7))
+    np.testing.assert_allclose(constant.q.mean, scheduled.q.mean, rtol=2e-5)
+    np.testing.assert_allclose(constant.energy, scheduled.energy, rtol=2e-5)
+
+
+def test_a_schedule_gives_each_step_its_power():
+    def alpha(step):
+        return jnp.where(step < 1, 0.0, 0.9)
+
+    scheduled = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, alpha=alpha)
+    for power in (0.0, 0.9):
+        constant = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, alpha=power)
+        constant = dataclasses.replace(scheduled, alpha=constant.alpha, method=constant.method)
+        _, expected = bb.step(constant, probit_data())
+        scheduled, info = bb.step(scheduled, probit_data())
+        np.testing.assert_allclose(info.energy, expected.energy, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optax.sgd(1e-4, momentum=0.9),
+        optax.chain(optax.clip_by_global_norm(1.0), optax.rmsprop(1e-2)),
+        optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau()),
+    ],
+    ids=["sgd", "clipped rmsprop", "adam that watches the energy"],
+)
+def test_any_optax_optimizer_lowers_the_energy(optimizer):
+    posterior = fit(probit_data(), key=KEY, optimizer=optimizer, num_epochs=100)
+    assert posterior.info.energies[-1] < posterior.info.energies[0] - 5
+
+
+def test_a_prior_may_be_a_number_a_tree_or_a_family():
+    params = {"weights": jnp.zeros((3, 1)), "biases": jnp.zeros(1)}
+
+    def tree_log_likelihood(params, batch):
+        inputs, labels = batch
+        return jax.scipy.stats.norm.logcdf(labels * bb.linear(params, inputs)[:, 0])
+
+    init = partial(bb.init, tree_log_likelihood, params, num_data=50, key=KEY)
+    number = init(prior=2.0).prior
+    np.testing.assert_allclose(number.variance, 4.0, rtol=1e-6)
+    tree = init(prior={"weights": 2.0, "biases": jnp.array([3.0])}).prior
+    np.testing.assert_allclose(tree.variance, [9.0, 4.0, 4.0, 4.0], rtol=1e-6)
+    family = bb.FullGaussian(jnp.ones(4), jnp.zeros(4), jnp.zeros((4, 4)))
+    assert init(prior=family).prior is family
+
+
+def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
+    """At α = 0 the energy is least in v₀ where v₀ = mean of (m² + v) over the leaf."""
+    generator = np.random.default_rng(0)
+    data = generator.normal(size=(60, 3)).astype(np.float32), np.ones(60, np.float32)
+    params = {"a": jnp.zeros(2), "b": jnp.zeros(1)}
+
+    def two_leaves(params, batch):
+        inputs, targets = batch
+        weights = jnp.concatenate([params["a"], params["b"]])
+        return jax.scipy.stats.norm.logpdf(targets, inputs @ weights + 1.0, 0.5)
+
+    posterior = bb.fit(
+        two_leaves,
+        params,
+        data,
+        alpha=0.0,
+        key=KEY,
+        learn_prior=True,
+        family=bb.DiagonalGaussian.init,
+        num_epochs=3000,
+        num_samples=50,
+    )
+    moments = posterior.q.mean**2 + posterior.q.variance
+    expected = [moments[0:2].mean(), moments[0:2].mean(), moments[2]]
+    np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.05)
+    assert not np.allclose(posterior.prior.variance, 1.0, rtol=0.5)
+
+
+def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
+    """Two halves one after the other equal all data at once, for VB with exact Gaussians."""
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 2)).astype(np.float32)
+    targets = inputs @ np.array([1.0, -1.0], np.float32)
+
+    def gaussian(weights, batch):
+        inputs, targets = batch
+        return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+    settings = {"alpha": 0.0, "key": KEY, "family": bb.FullGaussian.init, "num_epochs": 3000}
+    first = bb.fit(gaussian, jnp.zeros(2), (inputs[:20], targets[:20]), **settings)
+    second = bb.fit(gaussian, first.mean, (inputs[20:], targets[20:]), prior=first.q, **settings)
+    covariance = np.linalg.inv(inputs.T @ inputs + np.eye(2))
+    np.testing.assert_allclose(second.q.covariance, covariance, rtol=0.03, atol=1e-3)
+    np.testing.assert_allclose(second.mean, covariance @ inputs.T @ targets, atol=0.02)
+
+
+def test_everything_is_in_float64_when_asked(x64):
+    posterior = bb.fit(log_likelihood, jnp.zeros(3), probit_data(), key=KEY, num_epochs=2)
+    assert {leaf.dtype for leaf in jax.tree.leaves(posterior)} == {jnp.dtype("float64")}
+
+
+def test_a_step_that_is_not_finite_leaves_the_state():
+    state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY)
+    inputs, labels = probit_data()
+    moved, info = jax.jit(bb.step)(state, (inputs * jnp.nan, labels))
+    assert not info.finite
+    assert moved.step == 0
+    np.testing.assert_array_equal(moved.variables.q.mean, state.variables.q.mean)
+
+
+NETWORK = """
+import resource, sys
+import jax, jax.numpy as jnp, bbalpha as bb
+from bbalpha import Categorical
+
+def log_likelihood(params, batch):
+    inputs, labels = batch
+    return Categorical().log_prob(bb.mlp(params, inputs), labels)
+
+params = bb.init_mlp(jax.random.key(0), (784, 400, 400, 10), scheme="glorot")
+batch = jax.random.normal(jax.random.key(1), (250, 784)), jnp.arange(250) % 10
+state = bb.init(
+    log_likelihood, params, num_data=60_000, key=jax.random.key(2), num_samples=int(sys.argv[1])
+)
+step = jax.jit(bb.step).lower(state, batch).compile()
+if len(sys.argv) == 2:
+    print(step.memory_analysis().temp_size_in_bytes)
+else:
+    _, info = jax.block_until_ready(step(state, batch))
+    assert info.finite
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory_of_a_step(num_samples, *options):
+    command = [sys.executable, "-c", NETWORK, str(num_samples), *options]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_ten_thousand_draws_of_a_network_need_little_more_memory_than_fifty():
+    """By the compiler's count, beyond what the state itself takes."""
+    few, many = memory_of_a_step(50), memory_of_a_step(10_000)
+    assert many < few + 3 * 10_000 * 250 * 4  # the ratios of all draws and data, and their gradient
+
+
+@pytest.mark.slow
+def test_a_step_with_ten_thousand_draws_runs_in_the_memory_of_fifty():
+    assert memory_of_a_step(10_000, "run") < 1.5 * memory_of_a_step(50, "run")
