@@ -41,8 +41,7 @@ def main(num_epochs, num_splits):
         scores[alpha], needed = fit_splits(alpha, diabetes.data, targets, num_epochs, num_splits)
         levels.append(needed)
     console.print(table(scores, num_splits))
-    figure = pictures.diabetes(mass_index, targets, ALPHAS, curves, levels)
-    figure.savefig("demo.png", dpi=150)
+    pictures.diabetes(mass_index, targets, ALPHAS, curves, levels).savefig("demo.png")
     console.print(f"The picture is in {Path('demo.png').resolve()}", soft_wrap=True)
 
 

@@ -11,21 +11,21 @@ Z90 = 1.645  # a Gaussian lies within this many deviations with probability 90 %
 STYLE = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
 
 
-def diabetes(mass_index, progression, alphas, curves, levels):
-    """The figure of demo.py: predictions at each α, and how well intervals keep their promise."""
+def diabetes(mass_index, progression, alphas, curves, levels=None):
+    """Predictions at each α and, given the levels of `calibration`, whether intervals hold true."""
+    widths = [1, 1, 1] if levels is None else [1, 1, 1, 1.2]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(14, 4.8), layout="constrained")
-        axes = figure.subplots(1, 4, width_ratios=[1, 1, 1, 1.2])
-        for axis, (alpha, name), color, curve in zip(
-            axes[:3], alphas.items(), COLORS, curves, strict=True
-        ):
+        figure = Figure(figsize=(3.3 * sum(widths), 4 if levels is None else 4.8), dpi=150)
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots(1, len(widths), width_ratios=widths)
+        for axis, alpha, color, curve in zip(axes[:3], alphas, COLORS, curves, strict=True):
             bands(axis, color, *curve)
             axis.scatter(mass_index, progression, s=9, color="0.15", alpha=0.6, linewidths=0)
-            axis.set_title(f"α = {alpha:g}, {name}", color=color, weight="bold")
+            axis.set_title(f"α = {alpha:g}, {alphas[alpha]}", color=color, weight="bold")
             axis.set(xlabel="body-mass index", xlim=curve[0][[0, -1]], ylim=(-70, 500))
             axis.label_outer()
         axes[0].set_ylabel("disease progression after a year")
-        lines = calibration(axes[3], alphas, levels)
+        lines = [] if levels is None else calibration(axes[3], alphas, levels)
         handles = [
             Line2D([], [], marker="o", markersize=3, linestyle="", color="0.15", label="patients"),
             Line2D([], [], color="0.3", linewidth=2, label="mean"),
