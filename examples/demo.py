@@ -139,4 +139,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few epochs, to see that it runs")
     quick = parser.parse_args().quick
-    main(num_epochs=2 if quick else 300, num_splits=2 if quick else 6)
+    main(num_epochs=2 if quick else 300, num_splits=2 if quick else 10)

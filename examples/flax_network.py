@@ -11,15 +11,13 @@ import bbalpha as bb
 class Network(nn.Module):
     @nn.compact
     def __call__(self, inputs):
-        hidden = nn.relu(nn.Dense(20)(inputs))
-        return nn.Dense(1)(hidden)
+        return nn.Dense(1)(nn.relu(nn.Dense(20)(inputs)))
 
 
 inputs, labels = load_breast_cancer(return_X_y=True)  # 569 tumors, 1 where benign
 (train,), (test,) = bb.splits(len(labels), num_splits=1)
 train_inputs, scale = bb.standardize(inputs[train])
 test_inputs = scale.transform(inputs[test])
-
 network = Network()
 params = network.init(jax.random.key(0), train_inputs[:1])
 

@@ -22,7 +22,7 @@ def diabetes(mass_index, progression, alphas, curves, levels=None):
             bands(axis, color, *curve)
             axis.scatter(mass_index, progression, s=9, color="0.15", alpha=0.6, linewidths=0)
             axis.set_title(f"α = {alpha:g}, {alphas[alpha]}", color=color, weight="bold")
-            axis.set(xlabel="body-mass index", xlim=curve[0][[0, -1]], ylim=(-70, 500))
+            axis.set(xlabel="body-mass index", xlim=curve[0][[0, -1]], ylim=(-70, 530))
             axis.label_outer()
         axes[0].set_ylabel("disease progression after a year")
         lines = [] if levels is None else calibration(axes[3], alphas, levels)

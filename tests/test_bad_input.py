@@ -164,10 +164,14 @@ BAD_VALUES = {
     ),
     "prior learned though it is a family": (
         {"prior": FULL_PRIOR, "learn_prior": True},
-        "learn_prior must be False unless the prior is given as standard deviations; "
+        "learn_prior must be False unless the prior is a diagonal Gaussian; "
         "got learn_prior=True with a FullGaussian.",
     ),
-    "params empty": ({"params": {}}, "params must hold at least one array; got an empty tree."),
+    "params empty": ({"params": {}}, "params must hold at least one number; got none in {}."),
+    "params with NaN": (
+        {"params": jnp.array([0.0, jnp.nan])},
+        "params must be finite; got 1 NaN or infinite values.",
+    ),
     "weights of some rows": (
         {"sample_weight": np.ones(5)},
         "sample_weight must have shape (6,), one number per data point; got shape (5,).",
@@ -228,6 +232,32 @@ BAD_KINDS = {
         "hyperparams must hold arrays of floating-point numbers; "
         "got hyperparams['log_variance'] of type int32.",
     ),
+    "key is a seed": (
+        {"key": 0},
+        "key must be made by jax.random, such as jax.random.key(0); got 0.",
+    ),
+    "keys for one fit": (
+        {"key": jax.random.split(KEY, 3)},
+        "key must be made by jax.random, such as jax.random.key(0); "
+        "got an array of shape (3,) and type key<fry>.",
+    ),
+    "part of an epoch": (
+        {"num_epochs": 2.5},
+        "num_epochs must be a whole number; got num_epochs=2.5.",
+    ),
+    "alpha is a word": (
+        {"alpha": "half"},
+        "alpha must be a number or a function of the step; got alpha='half'.",
+    ),
+    "family is a class": (
+        {"family": bb.DiagonalGaussian},
+        "family must be a function of the mean and the prior, such as bb.DiagonalGaussian.init; "
+        f"got {bb.DiagonalGaussian!r}.",
+    ),
+    "optimizer is a rate": (
+        {"optimizer": 1e-3},
+        "optimizer must be one of optax, such as optax.adam(1e-3); got 0.001.",
+    ),
 }
 
 
@@ -282,6 +312,44 @@ def test_labels_that_a_likelihood_cannot_take_are_refused(name, array):
 
     with pytest.raises(ValueError, match=exactly(message)):
         fit(log_likelihood, data=(array(INPUTS), array(labels)))
+
+
+def test_labels_are_seen_although_the_function_takes_them_apart():
+    def log_likelihood(weights, batch):
+        return bb.Probit().log_prob(one_output(weights, batch[:, :2]), batch[:, 2:])
+
+    table = jnp.asarray(np.column_stack([INPUTS, 2 * LABELS - 1]))
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got -1\.0"):
+        fit(log_likelihood, data=table)
+
+
+def test_labels_to_be_scored_that_a_likelihood_cannot_take_are_refused():
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.Probit().log_prob(one_output(weights, inputs), labels)
+
+    posterior = fit(log_likelihood, data=(INPUTS, LABELS))
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got -1\.0"):
+        posterior.log_density(log_likelihood, (INPUTS, 2 * LABELS - 1), key=KEY)
+
+
+def test_a_function_that_needs_jax_arrays_may_be_given_numpy_data():
+    def shifted(weights, batch):
+        inputs, targets = batch
+        return log_likelihood(weights, (inputs.at[:, 0].add(0.0), targets))
+
+    np.testing.assert_array_equal(fit(shifted).mean, fit(log_likelihood).mean)
+
+
+def test_params_and_priors_may_be_numpy_numbers_of_any_width():
+    wide = fit(log_likelihood_of_tree, {"weights": np.zeros(2), "bias": np.zeros(())}, prior=2.0)
+    narrow = fit(log_likelihood_of_tree, TREE, prior=np.float32(2.0))
+    assert wide.mean["bias"].dtype == jnp.float32
+    np.testing.assert_array_equal(wide.mean["weights"], narrow.mean["weights"])
+
+
+def test_keys_of_the_old_kind_give_the_same_fit():
+    np.testing.assert_array_equal(fit(key=jax.random.PRNGKey(0)).mean, fit(key=KEY).mean)
 
 
 def test_held_out_labels_that_a_likelihood_cannot_take_are_refused():
@@ -343,16 +411,6 @@ KEYS = jax.random.split(KEY, 3)
 STARTS = jnp.zeros((3, 2))
 OWN_DATA = {"data": (np.stack([INPUTS] * 3), np.stack([TARGETS] * 3)), "data_axis": 0}
 BAD_REPLICAS = {
-    "one key": (
-        {"keys": KEY},
-        "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
-        "got shape () of type key<fry>.",
-    ),
-    "keys of the old kind": (
-        {"keys": jax.random.split(jax.random.PRNGKey(0), 3)},
-        "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
-        "got shape (3, 2) of type uint32.",
-    ),
     "starts for other replicas": (
         {"params": {"weights": STARTS, "bias": jnp.zeros(2)}},
         "params['bias'] must have a leading axis of 3 replicas, one per key; got shape (2,).",

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bbalpha"
 ORDER = """
     layout model_file progress special
     data models likelihoods families
+    checks
     energy
     posterior
     training

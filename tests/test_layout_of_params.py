@@ -88,7 +88,7 @@ def test_a_leaf_that_is_not_of_floats_is_named():
 
 
 def test_a_tree_without_arrays_has_no_layout():
-    with pytest.raises(ValueError, match=r"^params must hold at least one array; got an empty"):
+    with pytest.raises(ValueError, match=r"^params must hold at least one number; got none in"):
         bb.Layout.of({"none": None})
 
 

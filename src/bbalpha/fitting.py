@@ -5,7 +5,6 @@ Between chunks the host shows progress, calls back, scores held-out data and not
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +15,14 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key, PyTree
 
+from bbalpha.checks import (
+    as_keys,
+    check_alpha,
+    check_counts,
+    check_finite,
+    check_log_likelihood,
+    warn,
+)
 from bbalpha.data import check_data
 from bbalpha.epochs import (
     CHUNK_EPOCHS,
@@ -34,7 +41,6 @@ from bbalpha.training import (
     LogLikelihood,
     Prior,
     Schedule,
-    check_alpha,
     decaying_adam,
     init,
 )
@@ -149,7 +155,7 @@ def fit(
         resample_every=resample_every,
     )
     _check_schedule(state, plan)
-    _check_log_likelihood(state, data, plan.batch_size)
+    check_log_likelihood(_log_likelihood_of_data(state), data, plan.batch_size)
     if early_stopping is not None:
         _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
@@ -202,6 +208,7 @@ def fit_many(
     """
     if data_axis not in (None, 0):
         raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
+    keys = as_keys(keys, 1, "keys")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
     rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
     settings = {"optimizer": decaying_adam(plan.num_steps)} | settings
@@ -210,19 +217,21 @@ def fit_many(
     if powers is not None:
         for power, total in zip(powers, num_data.tolist(), strict=True):
             check_alpha(power, total, settings.get("num_samples", 2))
+    check_finite(params, "params")
 
     def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
         power = alpha if power is None else power
         return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
 
-    state = jax.vmap(start)(params, keys, powers, num_data)
+    starts = jax.tree.map(jnp.asarray, (params, keys, powers, num_data))
+    state = jax.vmap(start)(*starts)
     _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
     if data_axis is None:
         all_rows = data
     else:
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), data)
-    _check_log_likelihood(first, all_rows, plan.batch_size)
+    check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     watch = _Watch(None, None, plan)
     state, energies, stopped = _train(run, state, plan, watch, progress)
@@ -275,36 +284,27 @@ def _prepare(
             "sample_weight must be finite, not negative and not all zero; "
             f"got values from {sample_weight.min()} to {sample_weight.max()}."
         )
-    batch_size = _checked_batch_size(batch_size, num_rows)
+    check_counts(batch_size=batch_size, num_epochs=num_epochs)
+    batch_size = _used_batch_size(batch_size, num_rows)
     num_batches = -(-num_rows // batch_size)
     num_epochs = -(-DEFAULT_STEPS // num_batches) if num_epochs is None else num_epochs
-    if num_epochs < 1:
-        raise ValueError(f"num_epochs must be at least 1; got num_epochs={num_epochs}.")
     data = jax.tree.map(jnp.asarray, data)
     rows = Rows(data, jnp.asarray(sample_weight, float), jnp.asarray(num_rows))
     return rows, Plan(batch_size, num_batches, num_epochs)
 
 
-def _checked_batch_size(batch_size: int | None, num_rows: int) -> int:
+def _used_batch_size(batch_size: int | None, num_rows: int) -> int:
     if batch_size is None:
         return min(DEFAULT_BATCH_SIZE, num_rows)
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1; got batch_size={batch_size}.")
     if batch_size > num_rows:
-        warnings.warn(
+        warn(
             f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
-            f"with {num_rows} data points, all of which now make one batch.",
-            stacklevel=4,
+            f"with {num_rows} data points, all of which now make one batch."
         )
     return min(batch_size, num_rows)
 
 
 def _check_replicas(keys: Array, **trees: PyTree) -> None:
-    if not (jnp.issubdtype(keys.dtype, jax.dtypes.prng_key) and keys.ndim == 1):
-        raise ValueError(
-            "keys must be a vector of keys, such as jax.random.split(jax.random.key(0), 10); "
-            f"got shape {keys.shape} of type {keys.dtype}."
-        )
     for name, tree in trees.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             if np.shape(leaf)[:1] != keys.shape:
@@ -335,36 +335,17 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
 
 
 def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
-    counts = {"patience": rule.patience, "every": rule.every, "num_samples": rule.num_samples}
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(
-                f"early_stopping.{name} must be at least 1; got early_stopping.{name}={value}."
-            )
+    for name in ("patience", "every", "num_samples"):
+        check_counts(**{f"early_stopping.{name}": getattr(rule, name)})
     check_data(rule.data, "early_stopping.data")
-    _check_log_likelihood(state, rule.data, batch_size=1)
+    check_log_likelihood(_log_likelihood_of_data(state), rule.data, batch_size=1)
 
 
-def _check_log_likelihood(state: FitState, data: PyTree, batch_size: int) -> None:
-    """Check the shape that the user's function returns, without computing anything.
-
-    Parameters are abstract and the data are not, so a likelihood sees its targets and can refuse
-    them before anything is compiled. A function that looks past its batch, at data of its own, is
-    right for all rows and wrong for a batch.
-    """
+def _log_likelihood_of_data(state: FitState) -> Callable[[PyTree], Any]:
+    """The user's function with parameters of no matter what value, for `jax.eval_shape`."""
     log_likelihood = state.method.vector_log_likelihood(state.variables.hyperparams)
-    mean = jax.ShapeDtypeStruct((state.method.layout.size,), state.alpha.dtype)
-    batch = jax.tree.map(lambda leaf: leaf[:batch_size], data)
-    for rows in (data, batch):
-        num_rows = len(jax.tree.leaves(rows)[0])
-        result = jax.eval_shape(lambda vector, rows=rows: log_likelihood(vector, rows), mean)
-        shape = getattr(result, "shape", None)
-        if shape != (num_rows,):
-            kind = f"shape {shape}" if shape is not None else type(result).__name__
-            raise ValueError(
-                f"log_likelihood must return one number per data point; got {kind} "
-                f"for {num_rows} data points."
-            )
+    size, dtype = state.method.layout.size, state.alpha.dtype
+    return lambda data: log_likelihood(jnp.zeros(size, dtype), data)
 
 
 @dataclasses.dataclass

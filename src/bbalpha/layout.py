@@ -41,10 +41,11 @@ class Layout:
                     f"{name} must hold arrays of floating-point numbers; "
                     f"got {name}{path} of type {dtype}."
                 )
-        if not arrays:
-            raise ValueError(f"{name} must hold at least one array; got an empty tree.")
+        if sum(leaf.size for leaf in arrays) == 0:
+            raise ValueError(f"{name} must hold at least one number; got none in {params!r}.")
         shapes = tuple(tuple(leaf.shape) for leaf in arrays)
-        return cls(structure, paths, shapes, tuple(str(leaf.dtype) for leaf in arrays))
+        dtypes = tuple(str(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in arrays)
+        return cls(structure, paths, shapes, dtypes)
 
     @property
     def size(self) -> int:

@@ -37,6 +37,10 @@ def _floating(value: ArrayLike) -> Array:
     return array.astype(jnp.result_type(array, float))
 
 
+class TargetError(ValueError):
+    """A target is not one of the values of the likelihood."""
+
+
 @runtime_checkable
 class Likelihood(Protocol):
     """The distribution of a target given the outputs of a model.
@@ -49,8 +53,9 @@ class Likelihood(Protocol):
         """Return log p(yₙ|outputs), higher is better; the T columns are summed.
 
         Raises:
-            ValueError: If the shapes do not match or a target is not one of this distribution's
-                values. Values are checked only outside of compiled code.
+            ValueError: If the shapes do not match.
+            TargetError: If a target is not one of this distribution's values, which is checked
+                only outside of compiled code.
         """
         ...
 
@@ -359,7 +364,7 @@ def _check(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> 
     values = np.asarray(targets)
     wrong = values[~obeys(values)]
     if wrong.size:
-        raise ValueError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
+        raise TargetError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
 
 
 def _aligned(targets: ArrayLike, outputs: Outputs) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import model_file
+from bbalpha.checks import as_keys, check_counts, check_targets
 from bbalpha.families import (
     DiagonalGaussian,
     Family,
@@ -69,8 +70,8 @@ class Posterior(eqx.Module):
 
     def sample(self, key: Key[Array, ""], num_samples: int) -> PyTree:
         """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
-        _check_num_samples(num_samples)
-        return _sample(self.q, self.layout, key, num_samples)
+        check_counts(num_samples=num_samples)
+        return _sample(self.q, self.layout, as_keys(key, 0, "key"), num_samples)
 
     def log_prob(self, params: PyTree) -> Float[Array, ""]:
         """The log-density log q(θ) of one tree of parameters."""
@@ -98,7 +99,8 @@ class Posterior(eqx.Module):
             num_samples: how many draws; 50 are too few for log-densities at α = 1.
             summary: for example `lambda outputs: outputs.mean(axis=0)`.
         """
-        _check_num_samples(num_samples)
+        check_counts(num_samples=num_samples)
+        key = as_keys(key, 0, "key")
         predict_rows = partial(
             _predict_rows, self.q, self.layout, model, summary, key=key, num_samples=num_samples
         )
@@ -122,8 +124,10 @@ class Posterior(eqx.Module):
             num_samples: K; 50 are too few for log-densities at α = 1.
         """
         hyperparams = () if self.hyperparams is None else (self.hyperparams,)
+        model = eqx.Partial(_with_hyperparams, log_likelihood, hyperparams)
+        check_targets(lambda data: model(self.mean, data), data)
         return self.predict(
-            eqx.Partial(_with_hyperparams, log_likelihood, hyperparams),
+            model,
             data,
             key=key,
             num_samples=num_samples,
@@ -200,11 +204,6 @@ def map_rows(
         ),
         *results,
     )
-
-
-def _check_num_samples(num_samples: int) -> None:
-    if num_samples < 1:
-        raise ValueError(f"num_samples must be at least 1; got num_samples={num_samples}.")
 
 
 def _with_hyperparams(

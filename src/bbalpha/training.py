@@ -5,8 +5,6 @@ pure and can be compiled, mapped and sharded from outside. `bbalpha.fit` is many
 """
 
 import dataclasses
-import math
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.core import Tracer
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from bbalpha.checks import as_keys, check_alpha, check_counts, check_finite, check_parts
 from bbalpha.energy import Number, VectorLogLikelihood, sampled_energy
 from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, chunk_of_draws
 from bbalpha.layout import Layout
@@ -142,14 +140,16 @@ def init(
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
     """
-    _check_settings(log_likelihood, num_samples, sample_chunk, resample_every)
+    check_parts(log_likelihood, family, optimizer)
+    check_counts(num_samples=num_samples, sample_chunk=sample_chunk, resample_every=resample_every)
     check_alpha(alpha, num_data, num_samples)
+    check_finite(params, "params")
     layout = Layout.of(params)
     mean = layout.flatten(params)
     prior = _as_prior(prior, layout, mean.dtype)
     if learn_prior and not isinstance(prior, DiagonalGaussian):
         raise ValueError(
-            "learn_prior must be False unless the prior is given as standard deviations; "
+            "learn_prior must be False unless the prior is a diagonal Gaussian; "
             f"got learn_prior=True with a {type(prior).__name__}."
         )
     log_prior_scale = jnp.zeros(len(layout.shapes), mean.dtype) if learn_prior else None
@@ -161,7 +161,7 @@ def init(
         optimizer_state=optimizer.init(variables),
         optimizer=optimizer,
         step=jnp.zeros((), jnp.int32),
-        key=key,
+        key=as_keys(key, 0, "key"),
         prior=prior,
         alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
         num_data=jnp.asarray(num_data, mean.dtype),
@@ -252,26 +252,6 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     )
 
 
-def check_alpha(alpha: Number | Schedule, num_data: Number, num_samples: int) -> None:
-    """Refuse a power for which the energy has no lower bound; warn where it has no effect."""
-    if callable(alpha) or isinstance(alpha, Tracer):
-        return
-    alpha = float(alpha)
-    if not math.isfinite(alpha):
-        raise ValueError(f"alpha must be a finite number; got alpha={alpha}.")
-    if alpha > num_data:
-        raise ValueError(
-            "alpha must not exceed the number of data points, beyond which the energy has no lower "
-            f"bound; got alpha={alpha} with {float(num_data):g} data points."
-        )
-    if num_samples == 1 and alpha != 0:
-        warnings.warn(
-            "num_samples should exceed 1 when alpha is not 0, because with one draw the energy "
-            f"does not depend on alpha; got num_samples=1 with alpha={alpha}.",
-            stacklevel=3,
-        )
-
-
 def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
     def rate(count: Any) -> Float[Array, ""]:
         return 0.5e-2 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / num_steps, 1.0)))
@@ -310,22 +290,6 @@ def _all_finite(tree: PyTree) -> Bool[Array, ""]:
     return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
 
 
-def _check_settings(
-    log_likelihood: LogLikelihood, num_samples: int, sample_chunk: int | None, resample_every: int
-) -> None:
-    if not callable(log_likelihood):
-        raise TypeError(
-            "log_likelihood must be a function of params and batch; "
-            f"got {type(log_likelihood).__name__}."
-        )
-    counts = {"num_samples": num_samples, "resample_every": resample_every}
-    if sample_chunk is not None:
-        counts["sample_chunk"] = sample_chunk
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1; got {name}={value}.")
-
-
 def _as_arrays(hyperparams: PyTree) -> PyTree:
     if hyperparams is None:
         return None
@@ -343,8 +307,8 @@ def _as_prior(prior: Prior, layout: Layout, dtype: Any) -> Family:
                 f"got a {type(prior).__name__} over {prior.mean.size}."
             )
         return prior
-    if isinstance(prior, int | float):
-        deviations = [jnp.full(shape, float(prior), dtype) for shape in layout.shapes]
+    if jax.tree.structure(prior) == jax.tree.structure(0.0) and jnp.ndim(prior) == 0:
+        deviations = [jnp.full(shape, prior, dtype) for shape in layout.shapes]
     else:
         deviations = _deviations_of_leaves(prior, layout)
     vector = jnp.concatenate([jnp.ravel(leaf) for leaf in deviations]).astype(dtype)

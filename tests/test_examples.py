@@ -1,0 +1,72 @@
+"""Every example runs as a user runs it, without a warning, and prints or draws what it promises."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+NUMBER = r"(-?\d+\.\d+)"
+
+
+def test_probit_finds_the_weights_that_made_the_labels(tmp_path):
+    printed = run("probit.py", cwd=tmp_path)
+    weights = re.findall(rf"weight \d: +{NUMBER} ± {NUMBER}", printed)
+    mean, deviation = np.array(weights, float).T
+    assert np.all(np.abs(mean - [1.0, -1.0, 0.5]) < 3 * deviation)
+    assert np.all((deviation > 0.05) & (deviation < 0.3))  # 200 labels: about 1.5/√200
+    assert re.search(rf"energy: {NUMBER}", printed)
+
+
+@pytest.mark.parametrize(
+    ("example", "chance", "num_classes"),
+    [("flax_network.py", 0.37, 2), ("equinox_network.py", 0.9, 10)],
+)
+def test_network_beats_chance_by_far(example, chance, num_classes, tmp_path):
+    printed = run(example, cwd=tmp_path)
+    (error,) = re.findall(rf"test error: {NUMBER}", printed)
+    (log_likelihood,) = re.findall(rf"test log-likelihood: {NUMBER}", printed)
+    assert float(error) < chance / 4
+    assert -np.log(num_classes) / 2 < float(log_likelihood) < 0
+
+
+def test_demo_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
+    printed = run("demo.py", "--quick", cwd=tmp_path)
+    rows = [re.findall(r"[\d.-]+", line) for line in printed.splitlines() if line.startswith("│")]
+    assert [row[0] for row in rows] == ["0", "0.5", "1"]
+    for _, log_likelihood, _, rmse, _, crps, _, coverage, _, seconds in np.array(rows, float):
+        # A Gaussian with the spread of the targets, 77, scores −5.8, 77 and 43.
+        assert -6.5 < log_likelihood < -5
+        assert 40 < rmse < 80
+        assert 20 < crps < 45
+        assert 0.5 < coverage <= 1
+        assert seconds >= 0
+    path = tmp_path / "demo.png"
+    assert str(path) in printed
+    with Image.open(path) as picture:
+        picture.load()
+        assert picture.format == "PNG"
+        assert picture.width > 1500
+        assert picture.height > 500
+        assert len(set(picture.convert("L").tobytes())) > 50  # not a blank page
+
+
+def run(example, *arguments, cwd):
+    """What the example prints, provided that it succeeds and says nothing on the error stream."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / example, *arguments],
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
