@@ -46,7 +46,10 @@ def bands(axis, color, grid, mean, network_deviation, total_deviation):
 
 
 def calibration(axis, alphas, levels):
-    """Coverage of the central intervals less their level, and the range that chance explains."""
+    """Coverage of the central intervals less their level, and the range that chance explains.
+
+    The range is that of independent patients, a little too narrow: test parts of splits overlap.
+    """
     nominal = np.linspace(0, 1, 101)
     chance = Z90 * 100 * np.sqrt(nominal * (1 - nominal) / len(levels[0]))
     gaps = [100 * (np.mean(needed[:, None] <= nominal, axis=0) - nominal) for needed in levels]
@@ -62,5 +65,5 @@ def calibration(axis, alphas, levels):
     axis.set_ylabel("patients inside, less the level (points)")
     note = {"x": 0.5, "ha": "center", "color": "0.4", "transform": axis.transAxes}
     axis.text(y=0.97, va="top", s="intervals too wide", **note)
-    axis.text(y=0.03, va="bottom", s="intervals too narrow (gray: chance)", **note)
+    axis.text(y=0.03, va="bottom", s="intervals too narrow (gray: chance, roughly)", **note)
     return lines
