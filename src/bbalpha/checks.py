@@ -98,7 +98,7 @@ def as_keys(keys: Any, ndim: int, name: str) -> Array:
 def check_finite(tree: PyTree, name: str) -> None:
     """Refuse NaN and infinity in a tree of arrays, where there are values to look at."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        bad = 0 if isinstance(leaf, Tracer) else int(jnp.sum(~jnp.isfinite(leaf)))
+        bad = 0 if isinstance(leaf, Tracer) else np.sum(~np.isfinite(leaf))
         if bad:
             raise ValueError(
                 f"{name}{jax.tree_util.keystr(path)} must be finite; "

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
@@ -307,18 +308,17 @@ def _as_prior(prior: Prior, layout: Layout, dtype: Any) -> Family:
                 f"got a {type(prior).__name__} over {prior.mean.size}."
             )
         return prior
-    if jax.tree.structure(prior) == jax.tree.structure(0.0) and jnp.ndim(prior) == 0:
-        deviations = [jnp.full(shape, prior, dtype) for shape in layout.shapes]
+    if jax.tree.structure(prior) == jax.tree.structure(0.0) and np.ndim(prior) == 0:
+        deviations = np.full(layout.size, prior, dtype)
     else:
-        deviations = _deviations_of_leaves(prior, layout)
-    vector = jnp.concatenate([jnp.ravel(leaf) for leaf in deviations]).astype(dtype)
-    if not bool(jnp.all(jnp.isfinite(vector) & (vector > 0))):
-        worst = float(vector[jnp.argmin(jnp.where(jnp.isfinite(vector), vector, -jnp.inf))])
+        deviations = _deviations_of_leaves(prior, layout).astype(dtype)
+    if not np.all(np.isfinite(deviations) & (deviations > 0)):
+        worst = deviations[np.argmin(np.where(np.isfinite(deviations), deviations, -np.inf))]
         raise ValueError(f"prior must hold positive standard deviations; got prior={worst:g}.")
-    return DiagonalGaussian(jnp.zeros(layout.size, dtype), 2 * jnp.log(vector))
+    return DiagonalGaussian(jnp.zeros(layout.size, dtype), jnp.asarray(2 * np.log(deviations)))
 
 
-def _deviations_of_leaves(prior: PyTree, layout: Layout) -> list[Array]:
+def _deviations_of_leaves(prior: PyTree, layout: Layout) -> np.ndarray:
     leaves, structure = jax.tree.flatten(prior)
     if structure != layout.structure:
         raise ValueError(
@@ -327,10 +327,10 @@ def _deviations_of_leaves(prior: PyTree, layout: Layout) -> list[Array]:
         )
     deviations = []
     for leaf, path, shape in zip(leaves, layout.paths, layout.shapes, strict=True):
-        if jnp.shape(leaf) not in ((), shape):
+        if np.shape(leaf) not in ((), shape):
             raise ValueError(
                 f"prior{path} must be a number or have shape {shape}, as in params; "
-                f"got shape {jnp.shape(leaf)}."
+                f"got shape {np.shape(leaf)}."
             )
-        deviations.append(jnp.broadcast_to(jnp.asarray(leaf), shape))
-    return deviations
+        deviations.append(np.broadcast_to(leaf, shape).ravel())
+    return np.concatenate(deviations)
