@@ -24,13 +24,13 @@ def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[float, float
         TextColumn("epoch"),
         MofNCompleteColumn(),
         BarColumn(),
-        TextColumn("energy {task.fields[energy]}"),
+        TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fit", total=num_epochs, energy="–")
+        task = bar.add_task("fit", total=num_epochs, status="compiling")
 
         def show_epochs(epochs: float, energy: float) -> None:
-            bar.update(task, completed=epochs, energy=f"{energy:.4g}")
+            bar.update(task, completed=epochs, status=f"energy {energy:.4g}")
 
         yield show_epochs
