@@ -21,6 +21,7 @@ import pytest
 import bbalpha as bb
 from bbalpha.data import minibatch_rows
 from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM
+from bbalpha.fitting import HELD_OUT_STREAM
 
 # All fits here share one log-likelihood, optimizer and set of shapes, therefore compiled programs.
 KEY = jax.random.key(3)
@@ -182,7 +183,8 @@ def test_early_stopping_returns_the_best_state(every):
     assert epochs[-1] - epochs[best] == rule.patience
     assert posterior.info.num_steps == epochs[best] * NUM_BATCHES
     assert len(posterior.info.energies) == epochs[best]
-    densities = posterior.log_density(log_likelihood, HELD_OUT, key=KEY, num_samples=20)
+    key = jax.random.fold_in(KEY, HELD_OUT_STREAM)
+    densities = posterior.log_density(log_likelihood, HELD_OUT, key=key, num_samples=20)
     np.testing.assert_allclose(jnp.mean(densities), max(scores), rtol=1e-6)
     np.testing.assert_array_equal(posterior.mean, fit(num_epochs=epochs[best]).mean)
 

@@ -46,6 +46,7 @@ from bbalpha.training import (
 )
 
 CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
+HELD_OUT_STREAM = 2**32 - 2  # beside the noise of the steps, which are fewer
 DEFAULT_STEPS = 10_000
 DEFAULT_BATCH_SIZE = 32  # the authors'
 
@@ -394,7 +395,10 @@ class _Watch:
         if epoch % rule.every:
             return False
         densities = state.posterior().log_density(
-            state.method.log_likelihood, rule.data, key=state.key, num_samples=rule.num_samples
+            state.method.log_likelihood,
+            rule.data,
+            key=jax.random.fold_in(state.key, HELD_OUT_STREAM),
+            num_samples=rule.num_samples,
         )
         self.held_out.append((epoch, float(jnp.mean(densities))))
         best_epoch, _ = max(self.held_out, key=lambda pair: np.nan_to_num(pair[1], nan=-np.inf))
