@@ -138,6 +138,13 @@ def fit(
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
         NonFiniteEnergyError: if the energy stops being finite.
+
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the exact posterior is N(1.125, ¼)
+    >>> posterior = bb.fit(log_likelihood, jnp.zeros(()), data, alpha=0.0, key=jax.random.key(0))
+    >>> print(f"{posterior.mean:.1f} ± {posterior.variance**0.5:.1f}")
+    1.1 ± 0.5
     """
     rows, plan = _prepare(data, sample_weight, batch_size, num_epochs)
     state = init(
@@ -206,6 +213,19 @@ def fit_many(
     Raises:
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> posteriors = bb.fit_many(
+    ...     log_likelihood,
+    ...     jnp.zeros(3),
+    ...     jnp.array([0.5, 1.5, 2.5]),
+    ...     alpha=jnp.array([0.0, 0.5, 1.0]),
+    ...     keys=jax.random.split(jax.random.key(0), 3),
+    ... )
+    >>> narrow, wide, wider = (float(posterior.variance) for posterior in posteriors)
+    >>> narrow < wide < wider
+    True
     """
     if data_axis not in (None, 0):
         raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")

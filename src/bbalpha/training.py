@@ -140,6 +140,13 @@ def init(
     Raises:
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> state = bb.init(log_likelihood, jnp.zeros(()), num_data=100, key=jax.random.key(0))
+    >>> state, info = jax.jit(bb.step)(state, jnp.array([0.5, 1.5, 2.5]))  # a batch of three
+    >>> int(state.step), bool(info.finite)
+    (1, True)
     """
     check_parts(log_likelihood, family, optimizer)
     check_counts(num_samples=num_samples, sample_chunk=sample_chunk, resample_every=resample_every)
