@@ -21,7 +21,7 @@ import pytest
 import bbalpha as bb
 from bbalpha.data import minibatch_rows
 from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM
-from bbalpha.fitting import HELD_OUT_STREAM
+from bbalpha.loop import HELD_OUT_STREAM
 
 # All fits here share one log-likelihood, optimizer and set of shapes, therefore compiled programs.
 KEY = jax.random.key(3)
@@ -207,7 +207,7 @@ def test_a_held_out_score_that_is_not_a_number_is_never_the_best():
 
 
 def test_every_epoch_between_two_rare_looks_has_its_energy(monkeypatch):
-    monkeypatch.setattr("bbalpha.fitting.CHUNK_SECONDS", 1e9)  # as many steps at a time as may be
+    monkeypatch.setattr("bbalpha.loop.CHUNK_SECONDS", 1e9)  # as many steps at a time as may be
     num_epochs = 2 * CHUNK_EPOCHS + 100
     rule = bb.EarlyStopping(HELD_OUT, every=num_epochs, num_samples=20)
     energies = fit(num_epochs=num_epochs, early_stopping=rule).info.energies
@@ -258,7 +258,7 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     def record(show, num_epochs):
         yield lambda epochs, energy: shown.append((epochs, energy))
 
-    monkeypatch.setattr("bbalpha.fitting.progress_bar", record)
+    monkeypatch.setattr("bbalpha.loop.progress_bar", record)
     energies = fit(num_epochs=40).info.energies
     epochs = [epoch for epoch, _ in shown]
     assert epochs == sorted(epochs)
@@ -393,7 +393,7 @@ def test_ctrl_c_returns_every_replica_as_far_as_it_came(monkeypatch):
 
         yield interrupt
 
-    monkeypatch.setattr("bbalpha.fitting.progress_bar", interrupting)
+    monkeypatch.setattr("bbalpha.loop.progress_bar", interrupting)
     posteriors = fit_many(jnp.zeros((3, 2)))
     assert [posterior.info.stopped for posterior in posteriors] == ["interrupted"] * 3
     assert all(0 < posterior.info.num_steps < 12 for posterior in posteriors)

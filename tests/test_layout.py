@@ -18,6 +18,7 @@ ORDER = """
     posterior
     training
     epochs
+    loop
     fitting
     metrics
     runtime

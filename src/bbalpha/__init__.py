@@ -31,7 +31,8 @@ from bbalpha.families import (
 from bbalpha.energy import alpha_energy, log_power_mean
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import FitState, StepInfo, init, step
-from bbalpha.fitting import EarlyStopping, NonFiniteEnergyError, fit, fit_many
+from bbalpha.loop import EarlyStopping
+from bbalpha.fitting import NonFiniteEnergyError, fit, fit_many
 
 __all__ = [
     "Dataset",

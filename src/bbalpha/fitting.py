@@ -1,13 +1,9 @@
-"""Step nine: whole fits. Epochs run compiled, and the host sees a chunk of steps at a time.
-
-Between chunks the host shows progress, calls back, scores held-out data and notices Ctrl-C.
-"""
+"""Step ten: whole fits, from checked arguments to a posterior."""
 
 import dataclasses
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +21,6 @@ from bbalpha.checks import (
 )
 from bbalpha.data import check_data
 from bbalpha.epochs import (
-    CHUNK_EPOCHS,
     Rows,
     full_energy,
     full_energy_many,
@@ -33,8 +28,8 @@ from bbalpha.epochs import (
     run_steps_many,
 )
 from bbalpha.families import CappedGaussian
+from bbalpha.loop import EarlyStopping, Plan, Watch, train
 from bbalpha.posterior import FitInfo, Posterior
-from bbalpha.progress import progress_bar
 from bbalpha.training import (
     FamilyStart,
     FitState,
@@ -45,27 +40,8 @@ from bbalpha.training import (
     init,
 )
 
-CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
-HELD_OUT_STREAM = 2**32 - 2  # beside the noise of the steps, which are fewer
 DEFAULT_STEPS = 10_000
 DEFAULT_BATCH_SIZE = 32  # the authors'
-
-
-@dataclasses.dataclass(frozen=True)
-class EarlyStopping:
-    """Stop when the log-likelihood of held-out data no longer grows, and return to its best.
-
-    Attributes:
-        data: held-out data, in the form of the training data.
-        patience: how many epochs to wait for a better score.
-        every: how many epochs lie between two scores.
-        num_samples: how many draws a score takes.
-    """
-
-    data: PyTree
-    patience: int = 20
-    every: int = 1
-    num_samples: int = 100
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -167,8 +143,8 @@ def fit(
     if early_stopping is not None:
         _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
-    watch = _Watch(early_stopping, callback, plan)
-    state, energies, stopped = _train(run, state, plan, watch, progress)
+    watch = Watch(early_stopping, callback, plan)
+    state, energies, stopped = train(run, state, plan, watch, progress)
     posterior = dataclasses.replace(state.posterior(), info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
@@ -254,8 +230,8 @@ def fit_many(
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), data)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
-    watch = _Watch(None, None, plan)
-    state, energies, stopped = _train(run, state, plan, watch, progress)
+    watch = Watch(None, None, plan)
+    state, energies, stopped = train(run, state, plan, watch, progress)
     full_energies = full_energy_many(state, rows, data_axis)
     posteriors = []
     for replica, energy in enumerate(full_energies):
@@ -264,19 +240,6 @@ def fit_many(
         info = watch.info(one, energies[replica], reason)
         posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
     return posteriors
-
-
-class Plan(NamedTuple):
-    """How the rows are gone through."""
-
-    batch_size: int
-    num_batches: int
-    num_epochs: int
-
-    @property
-    def num_steps(self) -> int:
-        """How many minibatches the run goes through."""
-        return self.num_epochs * self.num_batches
 
 
 def _prepare(
@@ -367,99 +330,3 @@ def _log_likelihood_of_data(state: FitState) -> Callable[[PyTree], Any]:
     log_likelihood = state.method.vector_log_likelihood(state.variables.hyperparams)
     size, dtype = state.method.layout.size, state.alpha.dtype
     return lambda data: log_likelihood(jnp.zeros(size, dtype), data)
-
-
-@dataclasses.dataclass
-class _Watch:
-    """What the host does between epochs: score held-out data, call back, keep the record."""
-
-    early_stopping: EarlyStopping | None
-    callback: Callable[[FitState, FitInfo], bool | None] | None
-    plan: Plan
-    held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
-    best: FitState | None = None
-    started: float = dataclasses.field(default_factory=time.perf_counter)
-
-    @property
-    def every(self) -> int:
-        """How many epochs the compiled loop may run before it must stop for a look."""
-        if self.callback is not None:
-            return 1
-        return CHUNK_EPOCHS if self.early_stopping is None else self.early_stopping.every
-
-    def look(self, state: FitState, energies: np.ndarray) -> str | None:
-        """The reason to stop now, if there is one."""
-        if self._score(state):
-            return "early"
-        if self.callback and self.callback(state, self.info(state, energies, "running")):
-            return "callback"
-        return None
-
-    def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
-        """What is known of the run."""
-        num_epochs = int(state.step) // self.plan.num_batches
-        return FitInfo(
-            energies=tuple(energies[:num_epochs].tolist()),
-            held_out=tuple(self.held_out),
-            num_steps=int(state.step),
-            seconds=time.perf_counter() - self.started,
-            stopped=stopped,
-        )
-
-    def _score(self, state: FitState) -> bool:
-        """Score the held-out data if it is time to; whether patience has run out."""
-        rule = self.early_stopping
-        if rule is None:
-            return False
-        epoch = int(state.step) // self.plan.num_batches
-        if epoch % rule.every:
-            return False
-        densities = state.posterior().log_density(
-            state.method.log_likelihood,
-            rule.data,
-            key=jax.random.fold_in(state.key, HELD_OUT_STREAM),
-            num_samples=rule.num_samples,
-        )
-        self.held_out.append((epoch, float(jnp.mean(densities))))
-        best_epoch, _ = max(self.held_out, key=lambda pair: np.nan_to_num(pair[1], nan=-np.inf))
-        if best_epoch == epoch:
-            self.best = state
-        return epoch - best_epoch >= rule.patience
-
-
-def _train(
-    run: Callable[..., tuple[FitState, Array, Array]],
-    state: FitState,
-    plan: Plan,
-    watch: _Watch,
-    progress: bool,
-) -> tuple[FitState, np.ndarray, str]:
-    """The state at the end, the energy of every epoch, and why it ended."""
-    energies = np.zeros((*state.step.shape, plan.num_epochs))
-    chunk, done, stopped = 1, 0, None
-    with progress_bar(progress, plan.num_epochs) as show:
-        try:
-            while done < plan.num_steps and stopped is None:
-                started = time.perf_counter()
-                next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
-                ends = (next_look * plan.num_batches, plan.num_steps)
-                num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
-                state, sums, finite = jax.block_until_ready(run(state, num_steps=num_steps))
-                epoch = done // plan.num_batches
-                seen = energies[..., epoch : epoch + sums.shape[-1]]
-                seen += np.asarray(sums)[..., : seen.shape[-1]]
-                done += num_steps
-                epoch = done // plan.num_batches
-                if epoch > 0:
-                    show(done / plan.num_batches, float(np.mean(energies[..., epoch - 1])))
-                if not np.any(finite):
-                    stopped = "non-finite"
-                elif done == next_look * plan.num_batches:
-                    stopped = watch.look(state, energies)
-                speed = num_steps / (time.perf_counter() - started)
-                chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
-        except KeyboardInterrupt:
-            stopped = "interrupted"
-    if watch.best is not None and stopped != "non-finite":
-        state = watch.best
-    return state, energies, stopped or "finished"

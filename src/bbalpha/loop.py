@@ -1,0 +1,148 @@
+"""Step nine: the host's loop over compiled chunks of steps.
+
+Between chunks the host shows progress, calls back, scores held-out data and notices Ctrl-C.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from bbalpha.epochs import CHUNK_EPOCHS
+from bbalpha.posterior import FitInfo
+from bbalpha.progress import progress_bar
+from bbalpha.training import FitState
+
+CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
+HELD_OUT_STREAM = 2**32 - 2  # beside the noise of the steps, which are fewer
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyStopping:
+    """Stop when the log-likelihood of held-out data no longer grows, and return to its best.
+
+    Attributes:
+        data: held-out data, in the form of the training data.
+        patience: how many epochs to wait for a better score.
+        every: how many epochs lie between two scores.
+        num_samples: how many draws a score takes.
+    """
+
+    data: PyTree
+    patience: int = 20
+    every: int = 1
+    num_samples: int = 100
+
+
+class Plan(NamedTuple):
+    """How the rows are gone through."""
+
+    batch_size: int
+    num_batches: int
+    num_epochs: int
+
+    @property
+    def num_steps(self) -> int:
+        """How many minibatches the run goes through."""
+        return self.num_epochs * self.num_batches
+
+
+@dataclasses.dataclass
+class Watch:
+    """What the host does between epochs: score held-out data, call back, keep the record."""
+
+    early_stopping: EarlyStopping | None
+    callback: Callable[[FitState, FitInfo], bool | None] | None
+    plan: Plan
+    held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
+    best: FitState | None = None
+    started: float = dataclasses.field(default_factory=time.perf_counter)
+
+    @property
+    def every(self) -> int:
+        """How many epochs the compiled loop may run before it must stop for a look."""
+        if self.callback is not None:
+            return 1
+        return CHUNK_EPOCHS if self.early_stopping is None else self.early_stopping.every
+
+    def look(self, state: FitState, energies: np.ndarray) -> str | None:
+        """The reason to stop now, if there is one."""
+        if self._score(state):
+            return "early"
+        if self.callback and self.callback(state, self.info(state, energies, "running")):
+            return "callback"
+        return None
+
+    def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
+        """What is known of the run."""
+        num_epochs = int(state.step) // self.plan.num_batches
+        return FitInfo(
+            energies=tuple(energies[:num_epochs].tolist()),
+            held_out=tuple(self.held_out),
+            num_steps=int(state.step),
+            seconds=time.perf_counter() - self.started,
+            stopped=stopped,
+        )
+
+    def _score(self, state: FitState) -> bool:
+        """Score the held-out data if it is time to; whether patience has run out."""
+        rule = self.early_stopping
+        if rule is None:
+            return False
+        epoch = int(state.step) // self.plan.num_batches
+        if epoch % rule.every:
+            return False
+        densities = state.posterior().log_density(
+            state.method.log_likelihood,
+            rule.data,
+            key=jax.random.fold_in(state.key, HELD_OUT_STREAM),
+            num_samples=rule.num_samples,
+        )
+        self.held_out.append((epoch, float(jnp.mean(densities))))
+        best_epoch, _ = max(self.held_out, key=lambda pair: np.nan_to_num(pair[1], nan=-np.inf))
+        if best_epoch == epoch:
+            self.best = state
+        return epoch - best_epoch >= rule.patience
+
+
+def train(
+    run: Callable[..., tuple[FitState, Array, Array]],
+    state: FitState,
+    plan: Plan,
+    watch: Watch,
+    progress: bool,
+) -> tuple[FitState, np.ndarray, str]:
+    """The state at the end, the energy of every epoch, and why it ended."""
+    energies = np.zeros((*state.step.shape, plan.num_epochs))
+    chunk, done, stopped = 1, 0, None
+    with progress_bar(progress, plan.num_epochs) as show:
+        try:
+            while done < plan.num_steps and stopped is None:
+                started = time.perf_counter()
+                next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
+                ends = (next_look * plan.num_batches, plan.num_steps)
+                num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
+                state, sums, finite = jax.block_until_ready(run(state, num_steps=num_steps))
+                epoch = done // plan.num_batches
+                seen = energies[..., epoch : epoch + sums.shape[-1]]
+                seen += np.asarray(sums)[..., : seen.shape[-1]]
+                done += num_steps
+                epoch = done // plan.num_batches
+                if epoch > 0:
+                    show(done / plan.num_batches, float(np.mean(energies[..., epoch - 1])))
+                if not np.any(finite):
+                    stopped = "non-finite"
+                elif done == next_look * plan.num_batches:
+                    stopped = watch.look(state, energies)
+                speed = num_steps / (time.perf_counter() - started)
+                chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+    if watch.best is not None and stopped != "non-finite":
+        state = watch.best
+    return state, energies, stopped or "finished"
