@@ -11,7 +11,7 @@ y = jnp.sign(x @ jnp.array([1.0, -1.0, 0.5]) + jax.random.normal(jax.random.key(
 
 def log_likelihood(weights, batch):  # one number per data point, never summed
     inputs, labels = batch
-    return jax.scipy.stats.norm.logcdf(labels * (inputs @ weights))
+    return bb.log_ndtr(labels * (inputs @ weights))  # log Φ
 
 
 posterior = bb.fit(log_likelihood, jnp.zeros(3), (x, y), alpha=0.5, key=jax.random.key(0))

@@ -92,6 +92,10 @@ BAD_VALUES = {
     ),
     "no epochs": ({"num_epochs": 0}, "num_epochs must be at least 1; got num_epochs=0."),
     "empty batches": ({"batch_size": 0}, "batch_size must be at least 1; got batch_size=0."),
+    "a schedule of vectors": (
+        {"alpha": lambda step: jnp.zeros(2) + step},
+        "alpha must return one number for each step; got shape (2,).",
+    ),
     "log-likelihood summed": (
         {"log_likelihood": lambda weights, batch: jnp.sum(log_likelihood(weights, batch))},
         "log_likelihood must return one number per data point; got shape () for 6 data points.",
@@ -253,6 +257,20 @@ BAD_KINDS = {
         {"family": bb.DiagonalGaussian},
         "family must be a function of the mean and the prior, such as bb.DiagonalGaussian.init; "
         f"got {bb.DiagonalGaussian!r}.",
+    ),
+    "family is no distribution": (
+        {"family": lambda mean, prior: 3},
+        "family must return a bb.Family; got int.",
+    ),
+    "two powers": (
+        {"alpha": [0.5, 1.0]},
+        "alpha must be a number or a function of the step; got alpha=[0.5, 1.0].",
+    ),
+    "a module that was not split": (
+        {"params": {"weights": jnp.zeros(2), "activation": jax.nn.relu}},
+        "params must hold arrays of floating-point numbers; got params['activation'] of type "
+        f"{type(jax.nn.relu).__name__}. Split a module by "
+        "eqx.partition(module, eqx.is_inexact_array).",
     ),
     "optimizer is a rate": (
         {"optimizer": 1e-3},
@@ -475,3 +493,10 @@ def test_replicas_that_break_a_rule_get_a_sentence(name):
     } | settings
     with pytest.raises(ValueError, match=exactly(message)):
         bb.fit_many(**settings)
+
+
+def test_replicas_cannot_be_stopped_early():
+    keys = jax.random.split(KEY, 3)
+    message = "fit_many must get its own arguments or those of init; got early_stopping."
+    with pytest.raises(TypeError, match=exactly(message)):
+        bb.fit_many(log_likelihood, STARTS, (INPUTS, TARGETS), keys=keys, early_stopping=None)

@@ -20,8 +20,9 @@ import pytest
 
 import bbalpha as bb
 from bbalpha.data import minibatch_rows
-from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM
+from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM, full_energy
 from bbalpha.loop import HELD_OUT_STREAM
+from bbalpha.training import NOISE_STREAM
 
 # All fits here share one log-likelihood, optimizer and set of shapes, therefore compiled programs.
 KEY = jax.random.key(3)
@@ -101,9 +102,16 @@ def test_a_fit_equals_its_steps_taken_one_at_a_time():
     assert posterior.info.stopped == "finished"
 
 
-def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_step():
+@pytest.mark.parametrize("rows_at_once", [1024, 3])
+def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_step(
+    rows_at_once, monkeypatch
+):
+    monkeypatch.setattr("bbalpha.epochs.ENERGY_ROWS", rows_at_once)
+    full_energy.clear_cache()
     posterior = fit()
-    keys = jax.random.split(jax.random.fold_in(KEY, posterior.info.num_steps), NUM_SAMPLES)
+    full_energy.clear_cache()
+    key = jax.random.fold_in(jax.random.fold_in(KEY, NOISE_STREAM), posterior.info.num_steps)
+    keys = jax.random.split(key, NUM_SAMPLES)
     noise = jax.vmap(posterior.q.noise)(keys)
     energy_of = functools.partial(bb.alpha_energy, log_likelihood, posterior.q, posterior.prior)
     energy = jax.jit(lambda noise: energy_of(DATA, noise, alpha=0.5, num_data=NUM_DATA))(noise)
@@ -216,7 +224,7 @@ def test_every_epoch_between_two_rare_looks_has_its_energy(monkeypatch):
 
 
 def test_a_non_finite_energy_ends_the_fit_with_the_state_before_that_step():
-    data = with_limit(0.3)
+    data = with_limit(0.35)
     state, energies = step_by_hand(data, num_epochs=10)
     num_steps = int(state.step)
     assert np.isnan(energies.ravel()[num_steps])
@@ -397,3 +405,46 @@ def test_ctrl_c_returns_every_replica_as_far_as_it_came(monkeypatch):
     posteriors = fit_many(jnp.zeros((3, 2)))
     assert [posterior.info.stopped for posterior in posteriors] == ["interrupted"] * 3
     assert all(0 < posterior.info.num_steps < 12 for posterior in posteriors)
+
+
+def test_the_last_epoch_is_scored_though_it_is_not_one_of_every_few():
+    rule = bb.EarlyStopping(HELD_OUT, patience=1000, every=7, num_samples=20)
+    posterior = fit(num_epochs=10, early_stopping=rule)
+    assert [epoch for epoch, _ in posterior.info.held_out] == [7, 10]
+
+
+def test_ctrl_c_during_the_last_computation_loses_nothing(monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    expected = fit()
+    monkeypatch.setattr("bbalpha.fitting.full_energy", interrupt)
+    posterior = fit()
+    assert posterior.info.stopped == "interrupted"
+    assert np.isnan(posterior.energy)
+    np.testing.assert_array_equal(posterior.mean, expected.mean)
+
+
+def test_posteriors_of_many_fits_can_be_stacked():
+    keys = jax.random.split(KEY, 2)
+    starts = jnp.zeros((2, 2))
+    settings = {name: value for name, value in SETTINGS.items() if name != "key"}
+    posteriors = bb.fit_many(log_likelihood, starts, DATA, keys=keys, **settings)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *posteriors)
+    np.testing.assert_array_equal(stacked.q.mean[1], posteriors[1].q.mean)
+    assert posteriors[0].info != posteriors[1].info
+
+
+def test_without_an_optimizer_many_fits_take_that_of_one():
+    settings = {name: value for name, value in SETTINGS.items() if name != "key"}
+    settings["optimizer"] = None
+    (replica,) = bb.fit_many(log_likelihood, jnp.zeros((1, 2)), DATA, keys=KEY[None], **settings)
+    alone = bb.fit(log_likelihood, jnp.zeros(2), DATA, key=KEY, **settings)
+    np.testing.assert_allclose(replica.mean, alone.mean, rtol=2e-5)
+
+
+def test_the_posterior_has_the_power_of_the_last_step():
+    num_steps = 4 * NUM_BATCHES
+    posterior = fit(alpha=lambda step: jnp.where(step < num_steps, 0.5, 1000.0))
+    assert posterior.alpha == 0.5
+    assert np.isfinite(posterior.energy)

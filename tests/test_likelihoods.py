@@ -340,3 +340,9 @@ def test_predictions_without_an_axis_of_draws_are_refused():
         lk.predictive_variance(lk.Gaussian(), outputs)
     with pytest.raises(ValueError, match=message):
         lk.predictive_log_density(lk.Gaussian(), outputs, np.zeros(5))
+
+
+def test_labels_beyond_the_precision_of_the_outputs_keep_their_class():
+    outputs = jnp.zeros((1, 300), jnp.bfloat16).at[0, 257].set(5.0)
+    found = lk.Categorical().log_prob(outputs, np.array([257]))
+    np.testing.assert_allclose(found, [5 - np.log(299 + np.exp(5))], rtol=1e-2)

@@ -405,3 +405,16 @@ def test_loading_unpickles_nothing(monkeypatch, saved):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
     assert bb.Posterior.load(saved, PARAMS).info.num_steps == 8
+
+
+def test_others_may_read_a_saved_file_as_any_new_one(tmp_path):
+    (tmp_path / "plain").touch()
+    posterior_with(FAMILIES["FullGaussian"]).save(tmp_path / "model.safetensors")
+    mode = (tmp_path / "model.safetensors").stat().st_mode
+    assert mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_in_place_of_a_folder_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"^path must name a file that can be written; got "):
+        posterior_with(FAMILIES["FullGaussian"]).save(tmp_path / "file" / "model.safetensors")

@@ -174,17 +174,16 @@ def test_at_least_one_draw_is_needed(posterior, method):
 
 
 @pytest.mark.parametrize(
-    ("data", "shapes"),
+    ("data", "message"),
     [
-        ((INPUTS, TARGETS[:3]), r"\(7, 2\), \(3,\)"),
-        ((INPUTS[:0], TARGETS[:0]), r"\(0, 2\), \(0,\)"),
-        ((INPUTS, jnp.array(1.0)), r"\(7, 2\), \(\)"),
-        ((), ""),
+        ((INPUTS, TARGETS[:3]), "must have as many rows in every array; got inputs"),
+        ((INPUTS[:0], TARGETS[:0]), "must have at least one row; got inputs"),
+        ((INPUTS, jnp.array(1.0)), r"\[1\] must be an array with one row per data point; got the"),
+        (([0.5, 1.5], TARGETS), r"\[0\]\[0\] must be an array .* of a list by numpy.asarray"),
+        ((INPUTS, TARGETS * jnp.nan), r"\[1\] must be finite; got 7 NaN"),
+        ((), "must hold at least one array"),
     ],
 )
-def test_rows_that_do_not_match_are_refused(posterior, data, shapes):
-    message = (
-        rf"^inputs must be arrays that have as many rows each, at least one; got shapes {shapes}\.$"
-    )
-    with pytest.raises(ValueError, match=message):
+def test_rows_that_do_not_match_are_refused(posterior, data, message):
+    with pytest.raises(ValueError, match=rf"^inputs ?{message}"):
         posterior.log_density(log_likelihood, data, key=KEY)

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.training import noise_key
+from bbalpha.training import decaying_adam, noise_key
 
 KEY = jax.random.key(0)
 
@@ -141,8 +141,9 @@ def test_a_schedule_gives_each_step_its_power():
         optax.sgd(1e-4, momentum=0.9),
         optax.chain(optax.clip_by_global_norm(1.0), optax.rmsprop(1e-2)),
         optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau()),
+        optax.MultiSteps(optax.adam(3e-2), every_k_schedule=2),
     ],
-    ids=["sgd", "clipped rmsprop", "adam that watches the energy"],
+    ids=["sgd", "clipped rmsprop", "adam that watches the energy", "adam every other step"],
 )
 def test_any_optax_optimizer_lowers_the_energy(optimizer):
     posterior = fit(probit_data(), key=KEY, optimizer=optimizer, num_epochs=100)
@@ -214,6 +215,61 @@ def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
 def test_everything_is_in_float64_when_asked(x64):
     posterior = bb.fit(log_likelihood, jnp.zeros(3), probit_data(), key=KEY, num_epochs=2)
     assert {leaf.dtype for leaf in jax.tree.leaves(posterior)} == {jnp.dtype("float64")}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_params_of_lower_precision_are_trained_in_float32_and_used_in_their_own(dtype):
+    seen = set()
+
+    def noting_log_likelihood(weights, batch):
+        seen.add(str(weights.dtype))
+        return log_likelihood(weights.astype(jnp.float32), batch)
+
+    start = jnp.zeros(3, dtype)
+    with jax.enable_x64(dtype == "float32"):
+        posterior = bb.fit(noting_log_likelihood, start, probit_data(), key=KEY, num_epochs=2)
+    assert seen == {dtype}
+    assert posterior.q.mean.dtype == jnp.float32
+    assert posterior.num_data == 50
+
+
+def test_an_overflowing_gradient_leaves_the_state_though_the_energy_is_finite():
+    def steep(weights, batch):
+        return 1e25 * weights[0] + 0 * batch
+
+    state = bb.init(steep, jnp.zeros(1), num_data=4, key=KEY)
+    moved, info = jax.jit(bb.step)(state, jnp.ones(4))
+    assert np.isfinite(info.energy)
+    assert not info.finite
+    assert moved.step == 0
+
+
+def test_the_default_rate_falls_along_a_cosine():
+    optimizer = decaying_adam(100)
+    gradient = jnp.ones(1)
+    state = optimizer.init(gradient)
+    rates = []
+    for _ in range(101):
+        update, state = optimizer.update(gradient, state)
+        rates.append(-update.item())  # the direction of Adam is 1 for a constant gradient
+    expected = 0.5e-2 * (1 + np.cos(np.pi * np.arange(101) / 100))
+    np.testing.assert_allclose(rates, expected, rtol=1e-3, atol=1e-7)
+
+
+def test_weights_may_sum_to_one_and_alpha_be_one():
+    posterior = fit(probit_data(), key=KEY, sample_weight=np.full(50, 1 / 50), alpha=1.0)
+    np.testing.assert_allclose(posterior.num_data, 1.0, rtol=1e-6)
+
+
+def test_a_likelihood_without_fields_may_be_the_hyperparams():
+    def labeled(weights, batch, likelihood):
+        inputs, labels = batch
+        return likelihood.log_prob((inputs @ weights)[:, None], (labels + 1) / 2)
+
+    posterior = bb.fit(
+        labeled, jnp.zeros(3), probit_data(), hyperparams=bb.Probit(), key=KEY, num_epochs=2
+    )
+    assert isinstance(posterior.hyperparams, bb.Probit)
 
 
 def test_a_step_that_is_not_finite_leaves_the_state():

@@ -9,11 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
+from bbalpha.families import CappedGaussian, Family
 from bbalpha.likelihoods import TargetError
+
+ROUNDING = 1e-6  # of weights that should sum to a whole number
 
 
 def check_counts(**counts: Any) -> None:
@@ -37,14 +39,14 @@ def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:
 
     A schedule is left to the caller, who knows the steps; a traced power cannot be checked.
     """
-    if callable(alpha) or isinstance(alpha, Tracer):
+    if callable(alpha) or isinstance(alpha, Tracer) or isinstance(num_data, Tracer):
         return
-    if isinstance(alpha, str):
+    if np.shape(alpha) or not np.issubdtype(np.asarray(alpha).dtype, np.number):
         raise TypeError(f"alpha must be a number or a function of the step; got alpha={alpha!r}.")
     alpha = float(alpha)
     if not math.isfinite(alpha):
         raise ValueError(f"alpha must be a finite number; got alpha={alpha}.")
-    if alpha > num_data:
+    if alpha > num_data * (1 + ROUNDING):
         raise ValueError(
             "alpha must not exceed the number of data points, beyond which the energy has no lower "
             f"bound; got alpha={alpha} with {float(num_data):g} data points."
@@ -72,10 +74,27 @@ def check_parts(log_likelihood: Any, family: Any, optimizer: Any) -> None:
             "family must be a function of the mean and the prior, such as "
             f"bb.DiagonalGaussian.init; got {family!r}."
         )
-    if not isinstance(optimizer, optax.GradientTransformation | None):
+    if not (optimizer is None or (hasattr(optimizer, "init") and hasattr(optimizer, "update"))):
         raise TypeError(
             f"optimizer must be one of optax, such as optax.adam(1e-3); got {optimizer!r}."
         )
+
+
+def check_family(q: Any) -> None:
+    """Refuse a start of q that is no distribution, or has fields that cannot be trained.
+
+    Raises:
+        TypeError: naming what was found.
+    """
+    if not isinstance(q, Family | CappedGaussian):
+        raise TypeError(f"family must return a bb.Family; got {type(q).__name__}.")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(q):
+        if not jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating):
+            raise TypeError(
+                "family must return a module whose fields are arrays of floating-point numbers or "
+                f"static; got {type(q).__name__}{jax.tree_util.keystr(path)} of type "
+                f"{type(leaf).__name__}."
+            )
 
 
 def as_keys(keys: Any, ndim: int, name: str) -> Array:

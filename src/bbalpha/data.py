@@ -60,17 +60,17 @@ class Standardizer(eqx.Module):
 
     def transform(self, array: ArrayLike) -> Array | np.ndarray:
         """Return the array in standardized units."""
-        array = _as_array(array)
+        array = as_array(array)
         return (array - self._align(self.mean, array)) / self._align(self.scale, array)
 
     def inverse(self, array: ArrayLike) -> Array | np.ndarray:
         """Return a standardized array in its original units."""
-        array = _as_array(array)
+        array = as_array(array)
         return array * self._align(self.scale, array) + self._align(self.mean, array)
 
     def inverse_variance(self, variance: ArrayLike) -> Array | np.ndarray:
         """Return variances of standardized quantities in the original units, squared."""
-        variance = _as_array(variance)
+        variance = as_array(variance)
         return variance * self._align(self.scale, variance) ** 2
 
     @property
@@ -109,7 +109,7 @@ def standardize(array: ArrayLike) -> tuple[Array | np.ndarray, Standardizer]:
     >>> float(standardizer.mean), round(float(standardizer.log_scale), 3)
     (4.0, 0.805)
     """
-    array = _as_array(array)
+    array = as_array(array)
     check_data(array, name="array")
     if array.ndim > 2:
         raise ValueError(
@@ -198,7 +198,7 @@ def check_data(data: Any, name: str = "data") -> int:
     ValueError: data must have as many rows in every array; got data[0] with 5, data[1] with 4.
     """
     paths = jax.tree_util.tree_leaves_with_path(data)
-    arrays = {name + jax.tree_util.keystr(path): _as_array(leaf) for path, leaf in paths}
+    arrays = {name + jax.tree_util.keystr(path): as_array(leaf) for path, leaf in paths}
     if not arrays:
         raise ValueError(f"{name} must hold at least one array; got {name}={data!r}.")
     for label, array in arrays.items():
@@ -250,7 +250,7 @@ def minibatch_rows(
     return jnp.where(real, order.reshape(real.shape), 0), jnp.where(real, num_rows / sizes, 0.0)
 
 
-def _as_array(value):
+def as_array(value):
     """The value itself if it is a jax array (or tracer), otherwise as a numpy array."""
     return value if isinstance(value, Array) else np.asarray(value)
 
@@ -261,7 +261,8 @@ def _check_kind(label, array):
         raise ValueError(f"{label} must be numeric; got an array of dtype {array.dtype}.")
     if array.ndim == 0:
         raise ValueError(
-            f"{label} must be an array with one row per data point; got the single value {array}."
+            f"{label} must be an array with one row per data point; got the single value {array}. "
+            "Make an array of a list by numpy.asarray."
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bbalpha.data import minibatch_rows
@@ -18,6 +19,9 @@ ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
 ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
 
 
+Order = tuple[Int[Array, "*replicas batches batch"], Float[Array, "*replicas batches batch"]]
+
+
 class Rows(NamedTuple):
     """The data on the device, what each row counts, and how many rows there are."""
 
@@ -25,53 +29,66 @@ class Rows(NamedTuple):
     sample_weight: Float[Array, "*replicas rows"]
     num_rows: Int[Array, ""]
 
+    def total_weight(self) -> np.ndarray:
+        """N, summed on the host in double precision."""
+        return np.asarray(np.asarray(self.sample_weight, np.float64).sum(axis=-1))
+
 
 @partial(jax.jit, static_argnames="batch_size")
 def run_steps(
-    state: FitState, rows: Rows, num_steps: Int[Array, ""], batch_size: int
-) -> tuple[FitState, Float[Array, " epochs"], Bool[Array, ""]]:
+    state: FitState, rows: Rows, order: Order, num_steps: Int[Array, ""], batch_size: int
+) -> tuple[FitState, Order, Float[Array, " epochs"], Bool[Array, ""]]:
     """The state after some steps, the energy summed over each epoch's share of them.
 
     The order of an epoch's rows follows from the key and the epoch, so that a run may stop and go
-    on anywhere. The loop ends at the first step that is not finite.
+    on anywhere; it is handed on because drawing it for a million rows takes as long as a thousand
+    steps. The loop ends at the first step that is not finite.
     """
     num_batches = -(-rows.num_rows // batch_size)
     last_step = state.step + num_steps
 
     def run_epoch(carry: tuple) -> tuple:
-        state, sums, index, _ = carry
+        state, order, sums, index, _ = carry
         epoch = state.step // num_batches
-        end = jnp.minimum((epoch + 1) * num_batches, last_step)
-        batches = _batches_of_epoch(state, rows, epoch, batch_size)
+        end_of_epoch = (epoch + 1) * num_batches
+        end = jnp.minimum(end_of_epoch, last_step)
 
         def run_batch(carry: tuple) -> tuple:
             state, energy, _ = carry
-            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], batches)
+            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
             share = jnp.sum(weights > 0) / rows.num_rows
             batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-            state, info = step(state, batch, weights * rows.sample_weight[taken])
-            return state, energy + share * info.energy, info.finite
+            weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
+            state, info = step(state, batch, weights)
+            return state, energy + share.astype(energy.dtype) * info.energy, info.finite
 
         state, energy, finite = jax.lax.while_loop(
             lambda carry: (carry[0].step < end) & carry[2],
             run_batch,
             (state, jnp.zeros_like(state.alpha), jnp.array(True)),
         )
-        return state, sums.at[index].set(energy), index + 1, finite
+        order = jax.lax.cond(
+            state.step == end_of_epoch,
+            lambda: order_of_epoch(state, rows, batch_size),
+            lambda: order,
+        )
+        return state, order, sums.at[index].set(energy), index + 1, finite
 
     sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
-    state, sums, _, finite = jax.lax.while_loop(
-        lambda carry: (carry[0].step < last_step) & carry[3],
+    state, order, sums, _, finite = jax.lax.while_loop(
+        lambda carry: (carry[0].step < last_step) & carry[4],
         run_epoch,
-        (state, sums, 0, jnp.array(True)),
+        (state, order, sums, 0, jnp.array(True)),
     )
-    return state, sums, finite
+    return state, order, sums, finite
 
 
-def _batches_of_epoch(
-    state: FitState, rows: Rows, epoch: Int[Array, ""], batch_size: int
-) -> tuple[Int[Array, "batches batch"], Float[Array, "batches batch"]]:
-    key = jax.random.fold_in(jax.random.fold_in(state.key, ORDER_STREAM), epoch)
+@partial(jax.jit, static_argnames="batch_size")
+def order_of_epoch(state: FitState, rows: Rows, batch_size: int) -> Order:
+    """The rows and weights of the batches of the epoch that the state is in."""
+    num_batches = -(-rows.num_rows // batch_size)
+    key = jax.random.fold_in(state.key, ORDER_STREAM)
+    key = jax.random.fold_in(key, state.step // num_batches)
     return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
 
 
@@ -85,9 +102,11 @@ def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
         taken = start + jnp.arange(chunk)
         real = taken < rows.num_rows
         taken = jnp.minimum(taken, num_slots - 1)
-        weights = jnp.where(real, rows.sample_weight[taken], 0.0)
+        weights = jnp.where(real, rows.sample_weight[taken], 0.0).astype(state.num_data.dtype)
         batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-        return energy_of_batch(state, state.variables, batch, noise_key(state), weights)
+        return energy_of_batch(
+            state, state.variables, batch, noise_key(state), state.last_alpha, weights
+        )
 
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
 
@@ -96,13 +115,24 @@ def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
 def run_steps_many(
     state: FitState,
     rows: Rows,
+    order: Order,
     num_steps: Int[Array, ""],
     batch_size: int,
     data_axis: int | None,
-) -> tuple[FitState, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
+) -> tuple[FitState, Order, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
     """`run_steps` for every replica."""
     run = partial(run_steps, batch_size=batch_size)
-    return jax.vmap(run, in_axes=(0, _axes(data_axis), None))(state, rows, num_steps)
+    axes = (0, _axes(data_axis), 0, None)
+    return jax.vmap(run, in_axes=axes)(state, rows, order, num_steps)
+
+
+@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
+def order_of_epoch_many(
+    state: FitState, rows: Rows, batch_size: int, data_axis: int | None
+) -> Order:
+    """`order_of_epoch` for every replica."""
+    order = partial(order_of_epoch, batch_size=batch_size)
+    return jax.vmap(order, in_axes=(0, _axes(data_axis)))(state, rows)
 
 
 @partial(jax.jit, static_argnames="data_axis")

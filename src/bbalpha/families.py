@@ -25,8 +25,9 @@ class Family(Protocol):
     """A distribution over a flat vector that can be reparameterized: θ = g(ε).
 
     Every method speaks of one draw; the library adds the axis of draws with `jax.vmap`. To write a
-    family of your own, make it an `equinox.Module` with these members and pass
-    `family=lambda mean, prior: YourFamily(...)` to `bbalpha.fit`.
+    family of your own, make it an `equinox.Module` with these members, whose fields are arrays of
+    floating-point numbers (they are trained) or static, and pass a function of the mean and the
+    prior that makes one as `family=` to `bbalpha.fit`.
     """
 
     @property
@@ -97,7 +98,8 @@ class DiagonalGaussian(eqx.Module):
 class CappedGaussian(eqx.Module):
     """The default: a diagonal Gaussian that is never wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
 
-    So the site q/p₀ keeps a positive precision, as in the code that the paper's authors released.
+    So the site q/p₀ keeps a positive precision under a diagonal prior, as in the code that the
+    paper's authors released.
     It becomes a distribution under a prior, which may itself be learned: see `under`.
     """
 
@@ -112,7 +114,7 @@ class CappedGaussian(eqx.Module):
         *,
         initial_logit_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "CappedGaussian":
-        """A narrow Gaussian around `mean`."""
+        """A Gaussian around `mean`, narrow when compared with the prior."""
         del prior
         return cls(mean, jnp.full_like(mean, initial_logit_variance))
 

@@ -1,6 +1,7 @@
 """Step ten: whole fits, from checked arguments to a posterior."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.checks import (
@@ -24,16 +24,20 @@ from bbalpha.epochs import (
     Rows,
     full_energy,
     full_energy_many,
+    order_of_epoch,
+    order_of_epoch_many,
     run_steps,
     run_steps_many,
 )
 from bbalpha.families import CappedGaussian
+from bbalpha.layout import Layout
 from bbalpha.loop import EarlyStopping, Plan, Watch, train
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import (
     FamilyStart,
     FitState,
     LogLikelihood,
+    Optimizer,
     Prior,
     Schedule,
     decaying_adam,
@@ -68,7 +72,7 @@ def fit(
     learn_prior: bool = False,
     hyperparams: PyTree = None,
     family: FamilyStart = CappedGaussian.init,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: Optimizer | None = None,
     num_epochs: int | None = None,
     batch_size: int | None = None,
     num_samples: int = 100,
@@ -81,8 +85,8 @@ def fit(
 ) -> Posterior:
     """The posterior that minimizes the BB-α energy.
 
-    Ctrl-C ends a fit with the posterior reached; its `info.stopped` is "interrupted" and its energy
-    is not computed.
+    Ctrl-C ends a fit with the posterior reached (the best one, with early stopping), whose
+    `info.stopped` is "interrupted" and whose energy is NaN.
 
     Args:
         log_likelihood: one number per data point of a batch, never summed:
@@ -98,7 +102,8 @@ def fit(
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         family: the start of q, a function of its mean and the prior.
         optimizer: any optax optimizer; by default Adam with a rate that falls from 1e-2 to 0 along
-            a cosine. The paper's is `optax.adam(1e-3)`.
+            a cosine. The paper's is `optax.adam(1e-3)`. Make one and reuse it, as well as a
+            schedule for `alpha`, because every new one compiles anew.
         num_epochs: passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; 32 by default.
         num_samples: K, the draws of q for each minibatch.
@@ -126,7 +131,7 @@ def fit(
     state = init(
         log_likelihood,
         params,
-        num_data=float(jnp.sum(rows.sample_weight)),
+        num_data=float(rows.total_weight()),
         key=key,
         alpha=alpha,
         prior=prior,
@@ -143,14 +148,15 @@ def fit(
     if early_stopping is not None:
         _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
+    order = order_of_epoch(state, rows, plan.batch_size)
     watch = Watch(early_stopping, callback, plan)
-    state, energies, stopped = train(run, state, plan, watch, progress)
-    posterior = dataclasses.replace(state.posterior(), info=watch.info(state, energies, stopped))
+    state, energies, stopped = train(run, state, order, plan, watch, progress)
+    energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
+    info = watch.info(state, energies, stopped)
+    posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
-    if stopped == "interrupted":
-        return posterior
-    return dataclasses.replace(posterior, energy=full_energy(state, rows))
+    return posterior
 
 
 def fit_many(
@@ -208,12 +214,15 @@ def fit_many(
     keys = as_keys(keys, 1, "keys")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
     rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
-    settings = {"optimizer": decaying_adam(plan.num_steps)} | settings
-    num_data = jnp.broadcast_to(jnp.sum(rows.sample_weight, axis=-1), keys.shape)
+    _check_settings(settings)
+    if settings.get("optimizer") is None:
+        settings["optimizer"] = decaying_adam(plan.num_steps)
+    num_data = np.broadcast_to(rows.total_weight(), keys.shape)
     powers = None if callable(alpha) else _one_per_replica(alpha, keys)
     if powers is not None:
         for power, total in zip(powers, num_data.tolist(), strict=True):
             check_alpha(power, total, settings.get("num_samples", 2))
+    Layout.of(params)
     check_finite(params, "params")
 
     def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
@@ -230,16 +239,39 @@ def fit_many(
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), data)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
+    order = order_of_epoch_many(state, rows, plan.batch_size, data_axis)
     watch = Watch(None, None, plan)
-    state, energies, stopped = train(run, state, plan, watch, progress)
-    full_energies = full_energy_many(state, rows, data_axis)
+    state, energies, stopped = train(run, state, order, plan, watch, progress)
+    full_energies, stopped = _energy_at_the_end(
+        partial(full_energy_many, state, rows, data_axis), state, stopped
+    )
     posteriors = []
     for replica, energy in enumerate(full_energies):
         one = jax.tree.map(lambda leaf, replica=replica: leaf[replica], state)
-        reason = "non-finite" if stopped == "finished" and one.step < plan.num_steps else stopped
+        reason = "non-finite" if one.step < jnp.max(state.step) else stopped
         info = watch.info(one, energies[replica], reason)
         posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
     return posteriors
+
+
+def _energy_at_the_end(
+    energy: Callable[[], Array], state: FitState, stopped: str
+) -> tuple[Array, str]:
+    """The energy on the full data, which is not known where the run did not end well."""
+    unknown = jnp.full_like(state.alpha, jnp.nan)
+    if stopped in ("interrupted", "non-finite"):
+        return unknown, stopped
+    try:
+        return jax.block_until_ready(energy()), stopped
+    except KeyboardInterrupt:
+        return unknown, "interrupted"
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    known = inspect.signature(init).parameters
+    for name in settings:
+        if name not in known:
+            raise TypeError(f"fit_many must get its own arguments or those of init; got {name}.")
 
 
 def _prepare(
@@ -312,7 +344,10 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
     """Check the powers of all steps that a schedule will give."""
     if state.method.alpha_schedule is None:
         return
-    at = partial(state.method.alpha_at, state.alpha)
+    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
+    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
+    if shape != ():
+        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
     alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
     worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
     check_alpha(worst, float(state.num_data.min()), state.method.num_samples)

@@ -37,9 +37,10 @@ class Layout:
         for path, leaf in zip(paths, arrays, strict=True):
             dtype = getattr(leaf, "dtype", type(leaf).__name__)
             if not jnp.issubdtype(getattr(leaf, "dtype", np.object_), jnp.floating):
+                remedy = " Split a module by eqx.partition(module, eqx.is_inexact_array)."
                 raise TypeError(
-                    f"{name} must hold arrays of floating-point numbers; "
-                    f"got {name}{path} of type {dtype}."
+                    f"{name} must hold arrays of floating-point numbers; got {name}{path} of type "
+                    f"{dtype}.{remedy if callable(leaf) else ''}"
                 )
         if sum(leaf.size for leaf in arrays) == 0:
             raise ValueError(f"{name} must hold at least one number; got none in {params!r}.")
@@ -70,8 +71,8 @@ class Layout:
                     f"params{path} must have shape {shape}, as in the model; "
                     f"got shape {np.shape(leaf)}."
                 )
-        # A type of its own, because compiled programs are cached by weak types too.
-        dtype = jnp.result_type(*self.dtypes)
+        # At least single precision, and not weak, because compiled programs are cached by that too.
+        dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves], dtype=dtype)
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:

@@ -246,7 +246,7 @@ class Categorical(eqx.Module):
         """Return log softmax(outputs)_y."""
         rule = f"whole numbers from 0 to {outputs.shape[-1] - 1} for Categorical"
         _check(targets, rule, lambda y: np.isin(y, np.arange(outputs.shape[-1])))
-        labels = _aligned(targets, outputs[..., :1]).astype(int)
+        labels = _aligned(targets, outputs[..., :1], int)
         return jnp.take_along_axis(jax.nn.log_softmax(outputs), labels, axis=-1)[..., 0]
 
     def mean(self, outputs: Outputs) -> Columns:
@@ -367,7 +367,7 @@ def _check(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> 
         raise TargetError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
 
 
-def _aligned(targets: ArrayLike, outputs: Outputs) -> Array:
+def _aligned(targets: ArrayLike, outputs: Outputs, dtype: type | None = None) -> Array:
     """The targets with an axis of length 1 for each axis of draws of the outputs."""
     if outputs.ndim < 2:
         remedy = "Give a single column its axis by outputs[:, None]."
@@ -379,7 +379,8 @@ def _aligned(targets: ArrayLike, outputs: Outputs) -> Array:
         rule = f"shape {' or '.join(map(str, shapes))} to match the outputs"
         raise ValueError(f"targets must have {rule}; got shape {jnp.shape(targets)}.")
     axes_of_draws = (1,) * (outputs.ndim - 2)
-    return jnp.asarray(targets, outputs.dtype).reshape(*axes_of_draws, num_data, num_columns)
+    array = jnp.asarray(targets).astype(dtype or outputs.dtype)
+    return array.reshape(*axes_of_draws, num_data, num_columns)
 
 
 def _fields(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from bbalpha.epochs import CHUNK_EPOCHS
+from bbalpha.epochs import CHUNK_EPOCHS, Order
 from bbalpha.posterior import FitInfo
 from bbalpha.progress import progress_bar
 from bbalpha.training import FitState
@@ -24,7 +24,9 @@ HELD_OUT_STREAM = 2**32 - 2  # beside the noise of the steps, which are fewer
 
 @dataclasses.dataclass(frozen=True)
 class EarlyStopping:
-    """Stop when the log-likelihood of held-out data no longer grows, and return to its best.
+    """Stop when the log-likelihood of held-out data no longer grows.
+
+    Whatever ends the fit, Ctrl-C included, the posterior is the one that scored best.
 
     Attributes:
         data: held-out data, in the form of the training data.
@@ -95,7 +97,7 @@ class Watch:
         if rule is None:
             return False
         epoch = int(state.step) // self.plan.num_batches
-        if epoch % rule.every:
+        if epoch % rule.every and epoch < self.plan.num_epochs:
             return False
         densities = state.posterior().log_density(
             state.method.log_likelihood,
@@ -111,8 +113,9 @@ class Watch:
 
 
 def train(
-    run: Callable[..., tuple[FitState, Array, Array]],
+    run: Callable[..., tuple[FitState, Order, Array, Array]],
     state: FitState,
+    order: Order,
     plan: Plan,
     watch: Watch,
     progress: bool,
@@ -127,7 +130,9 @@ def train(
                 next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
                 ends = (next_look * plan.num_batches, plan.num_steps)
                 num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
-                state, sums, finite = jax.block_until_ready(run(state, num_steps=num_steps))
+                state, order, sums, finite = jax.block_until_ready(
+                    run(state, order=order, num_steps=num_steps)
+                )
                 epoch = done // plan.num_batches
                 seen = energies[..., epoch : epoch + sums.shape[-1]]
                 seen += np.asarray(sums)[..., : seen.shape[-1]]
@@ -137,7 +142,7 @@ def train(
                     show(done / plan.num_batches, float(np.mean(energies[..., epoch - 1])))
                 if not np.any(finite):
                     stopped = "non-finite"
-                elif done == next_look * plan.num_batches:
+                elif done == min(ends):
                     stopped = watch.look(state, energies)
                 speed = num_steps / (time.perf_counter() - started)
                 chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))

@@ -3,6 +3,7 @@
 Reading one never executes code, whoever wrote it.
 """
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -31,12 +32,16 @@ def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
     text = json.dumps(metadata | {"version": FORMAT_VERSION})
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
+        permissions = temporary.stat().st_mode
         save_file(arrays, temporary, {FORMAT: text})
+        temporary.chmod(permissions)
         temporary.replace(path)
     except (SafetensorError, OSError) as error:
         raise OSError(f"path must name a file that can be written; got {path}: {error}.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -1,11 +1,12 @@
 """Step six: the posterior, what a fit returns and what predictions are made from."""
 
+import dataclasses
 import math
 import reprlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,6 +16,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import model_file
 from bbalpha.checks import as_keys, check_counts, check_targets
+from bbalpha.data import as_array, check_data
 from bbalpha.families import (
     DiagonalGaussian,
     Family,
@@ -28,11 +30,13 @@ from bbalpha.layout import Layout
 ROWS_TIMES_DRAWS = 2**22  # how many outputs per draw and row a chunk of rows may have in memory
 
 
-class FitInfo(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class FitInfo:
     """What a person wants to know of a run.
 
-    `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of epoch and held-out
-    log-likelihood, and `stopped` is "finished", "early", "callback" or "interrupted".
+    `energies` holds the mean minibatch energy of each epoch and `held_out` pairs of epoch and
+    held-out log-likelihood; `stopped` is "finished", "early", "callback", "interrupted" or
+    "non-finite", and "running" while a callback looks at it.
     """
 
     energies: tuple[float, ...] = ()
@@ -40,6 +44,24 @@ class FitInfo(NamedTuple):
     num_steps: int = 0
     seconds: float = 0.0
     stopped: str = "finished"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Aside:
+    """Equal to all of its kind: two posteriors have one structure whatever their runs were like."""
+
+    info: FitInfo
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Aside)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+jax.tree_util.register_pytree_node(
+    FitInfo, lambda info: ((), _Aside(info)), lambda aside, _: aside.info
+)
 
 
 class Posterior(eqx.Module):
@@ -56,7 +78,7 @@ class Posterior(eqx.Module):
     num_data: Float[Array, ""]
     energy: Float[Array, ""]
     layout: Layout = eqx.field(static=True)
-    info: FitInfo = eqx.field(static=True, default=FitInfo())
+    info: FitInfo = FitInfo()
 
     @property
     def mean(self) -> PyTree:
@@ -139,7 +161,7 @@ class Posterior(eqx.Module):
         metadata = {
             "q": type(self.q).__name__,
             "prior": type(self.prior).__name__,
-            "info": self.info._asdict(),
+            "info": dataclasses.asdict(self.info),
         }
         model_file.write(path, self, metadata)
 
@@ -186,13 +208,8 @@ def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
     """`function` of all rows, a chunk at a time; the last chunk is padded so that shapes repeat."""
-    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(rows)]
-    if len({shape[:1] for shape in shapes}) != 1 or shapes[0][:1] in ((), (0,)):
-        raise ValueError(
-            "inputs must be arrays that have as many rows each, at least one; "
-            f"got shapes {', '.join(map(str, shapes))}."
-        )
-    num_rows = shapes[0][0]
+    num_rows = check_data(rows, "inputs")
+    rows = jax.tree.map(as_array, rows)
     chunk = max(1, min(chunk, num_rows))
     results = []
     for start in range(0, num_rows, chunk):
@@ -282,16 +299,16 @@ def _example(
 
 def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
     """The record of the run, with tuples where JSON has lists."""
+    kinds = {
+        "energies": lambda values: tuple(float(value) for value in values),
+        "held_out": lambda pairs: tuple((int(epoch), float(score)) for epoch, score in pairs),
+        "num_steps": int,
+        "seconds": float,
+        "stopped": str,
+    }
     try:
-        info = FitInfo(**metadata["info"])
-        return FitInfo(
-            energies=tuple(float(energy) for energy in info.energies),
-            held_out=tuple((int(epoch), float(score)) for epoch, score in info.held_out),
-            num_steps=int(info.num_steps),
-            seconds=float(info.seconds),
-            stopped=str(info.stopped),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
+        return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(
             f"path must name a bbalpha model; got {Path(path).name} with "
             f"info={reprlib.repr(metadata.get('info'))}."

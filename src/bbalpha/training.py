@@ -1,7 +1,7 @@
 """Step seven: training, one step at a time.
 
-`init` makes a state and `step` moves it by the gradient of the energy on one minibatch; both are
-pure and can be compiled, mapped and sharded from outside. `bbalpha.fit` is many of these steps.
+`init` checks its arguments and makes a state; `step` moves it by the gradient of the energy on one
+minibatch, pure, to be compiled, mapped and sharded from outside. `bbalpha.fit` is many of these.
 """
 
 import dataclasses
@@ -17,7 +17,14 @@ import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from bbalpha.checks import as_keys, check_alpha, check_counts, check_finite, check_parts
+from bbalpha.checks import (
+    as_keys,
+    check_alpha,
+    check_counts,
+    check_family,
+    check_finite,
+    check_parts,
+)
 from bbalpha.energy import Number, VectorLogLikelihood, sampled_energy
 from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, chunk_of_draws
 from bbalpha.layout import Layout
@@ -26,7 +33,12 @@ from bbalpha.posterior import Posterior
 LogLikelihood = Callable[..., Float[Array, " batch"]]
 FamilyStart = Callable[[Float[Array, " params"], Family], Any]
 Schedule = Callable[[Int[Array, ""]], Number]
+Optimizer = optax.GradientTransformation | optax.MultiSteps
 Prior = Any  # a standard deviation, a tree of them, or a Family
+
+# A stream of its own, because split(key, n)[i] is fold_in(key, i): a user who draws the start from
+# a split of the same key shall not meet the same numbers again.
+NOISE_STREAM = 2**32 - 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +94,11 @@ class FitState(eqx.Module):
     num_data: Float[Array, "..."]
     method: Method = eqx.field(static=True)
 
+    @property
+    def last_alpha(self) -> Float[Array, "..."]:
+        """The power of the last step, or of the first if there was none."""
+        return self.method.alpha_at(self.alpha, jnp.maximum(self.step - 1, 0))
+
     def posterior(self) -> Posterior:
         """The posterior as it stands; its energy on the full data is not known and is NaN."""
         q, prior = distributions(self.variables, self.prior, self.method.layout)
@@ -89,7 +106,7 @@ class FitState(eqx.Module):
             q=q,
             prior=prior,
             hyperparams=self.variables.hyperparams,
-            alpha=self.method.alpha_at(self.alpha, self.step),
+            alpha=self.last_alpha,
             num_data=self.num_data,
             energy=jnp.full_like(self.alpha, jnp.nan),
             layout=self.method.layout,
@@ -114,7 +131,7 @@ def init(
     learn_prior: bool = False,
     hyperparams: PyTree = None,
     family: FamilyStart = CappedGaussian.init,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: Optimizer | None = None,
     num_samples: int = 100,
     sample_chunk: int | None = None,
     resample_every: int = 1,
@@ -132,7 +149,8 @@ def init(
         learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         family: the start of q, a function of its mean and the prior.
-        optimizer: any optax optimizer; by default the authors', `optax.adam(1e-3)`.
+        optimizer: any optax optimizer; by default the authors', `optax.adam(1e-3)`. Make one and
+            reuse it, because every new one compiles anew.
         num_samples: K, the draws of q for each minibatch.
         sample_chunk: how many of them are in memory at once; chosen from the shapes by default.
         resample_every: M, how many steps use the same noise.
@@ -151,8 +169,8 @@ def init(
     check_parts(log_likelihood, family, optimizer)
     check_counts(num_samples=num_samples, sample_chunk=sample_chunk, resample_every=resample_every)
     check_alpha(alpha, num_data, num_samples)
-    check_finite(params, "params")
     layout = Layout.of(params)
+    check_finite(params, "params")
     mean = layout.flatten(params)
     prior = _as_prior(prior, layout, mean.dtype)
     if learn_prior and not isinstance(prior, DiagonalGaussian):
@@ -161,7 +179,9 @@ def init(
             f"got learn_prior=True with a {type(prior).__name__}."
         )
     log_prior_scale = jnp.zeros(len(layout.shapes), mean.dtype) if learn_prior else None
-    variables: Any = Variables(family(mean, prior), log_prior_scale, _as_arrays(hyperparams))
+    q = family(mean, prior)
+    check_family(q)
+    variables: Any = Variables(q, log_prior_scale, _as_arrays(hyperparams))
     optimizer = _as_tree(_adam() if optimizer is None else optimizer)
     schedule = alpha if callable(alpha) else None
     return FitState(
@@ -192,7 +212,11 @@ def step(
     """
     variables: Any = state.variables
     key = noise_key(state)
-    energy_of = lambda variables: energy_of_batch(state, variables, batch, key, weights)  # noqa: E731
+    alpha = state.method.alpha_at(state.alpha, state.step)
+
+    def energy_of(variables: Variables) -> Float[Array, ""]:
+        return energy_of_batch(state, variables, batch, key, alpha, weights)
+
     energy, gradient = jax.value_and_grad(energy_of)(variables)
     extra = {}
     if isinstance(state.optimizer, optax.GradientTransformationExtraArgs):
@@ -201,7 +225,8 @@ def step(
         gradient, state.optimizer_state, variables, **extra
     )
     moved = optax.apply_updates(variables, updates)
-    finite = jnp.isfinite(energy) & _all_finite(moved)
+    squares = jax.tree.map(jnp.square, gradient)  # what overflows here would freeze Adam for ever
+    finite = jnp.isfinite(energy) & _all_finite((squares, moved))
     variables, optimizer_state, count = jax.tree.map(
         lambda new, old: jnp.where(finite, new, old),
         (moved, optimizer_state, state.step + 1),
@@ -218,6 +243,7 @@ def energy_of_batch(
     variables: Variables,
     batch: PyTree,
     key: Key[Array, ""],
+    alpha: Float[Array, ""],
     weights: Float[Array, " batch"] | None,
 ) -> Float[Array, ""]:
     """The energy of `variables` on a minibatch, under the settings of `state`."""
@@ -229,12 +255,12 @@ def energy_of_batch(
         prior,
         batch,
         key,
-        alpha=method.alpha_at(state.alpha, state.step),
+        alpha=alpha,
         num_data=state.num_data,
         num_samples=method.num_samples,
         sample_chunk=method.chunk(batch),
         weights=weights,
-    )
+    ).astype(state.alpha.dtype)
 
 
 def distributions(variables: Variables, prior: Family, layout: Layout) -> tuple[Family, Family]:
@@ -281,16 +307,19 @@ def _adam() -> optax.GradientTransformation:
     return optax.adam(1e-3)
 
 
-def _as_tree(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+def _as_tree(optimizer: Optimizer) -> optax.GradientTransformation:
     """The optimizer as a pytree, so that a state that holds it passes through compiled code."""
-    if isinstance(optimizer.update, Partial):
+    is_plain = isinstance(optimizer, optax.GradientTransformation)
+    if is_plain and isinstance(optimizer.update, Partial):
         return optimizer
-    return type(optimizer)(*(Partial(function) for function in optimizer))
+    kind = type(optimizer) if is_plain else optax.GradientTransformation
+    return kind(Partial(optimizer.init), Partial(optimizer.update))
 
 
 def noise_key(state: FitState) -> Key[Array, ""]:
     """The key of the noise, the same for `resample_every` steps."""
-    return jax.random.fold_in(state.key, state.step // state.method.resample_every)
+    key = jax.random.fold_in(state.key, NOISE_STREAM)
+    return jax.random.fold_in(key, state.step // state.method.resample_every)
 
 
 def _all_finite(tree: PyTree) -> Bool[Array, ""]:
@@ -299,10 +328,11 @@ def _all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 
 def _as_arrays(hyperparams: PyTree) -> PyTree:
-    if hyperparams is None:
-        return None
+    if not jax.tree.leaves(hyperparams):
+        return hyperparams
     hyperparams = jax.tree.map(jnp.asarray, hyperparams)
     Layout.of(hyperparams, "hyperparams")
+    check_finite(hyperparams, "hyperparams")
     return hyperparams
 
 
