@@ -169,7 +169,8 @@ def test_a_prior_may_be_a_number_a_tree_or_a_family():
 def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
     """At α = 0 the energy is least in v₀ where v₀ = mean of (m² + v) over the leaf."""
     generator = np.random.default_rng(0)
-    data = generator.normal(size=(60, 3)).astype(np.float32), np.ones(60, np.float32)
+    inputs = generator.normal(size=(60, 3)).astype(np.float32)
+    data = inputs, (inputs @ [1.0, 2.0, -3.0] + 1.0).astype(np.float32)
     params = {"a": jnp.zeros(2), "b": jnp.zeros(1)}
 
     def two_leaves(params, batch):
@@ -190,8 +191,8 @@ def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
     )
     moments = posterior.q.mean**2 + posterior.q.variance
     expected = [moments[0:2].mean(), moments[0:2].mean(), moments[2]]
-    np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.05)
-    assert not np.allclose(posterior.prior.variance, 1.0, rtol=0.5)
+    np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.02)
+    np.testing.assert_allclose(expected, [2.5, 2.5, 9.0], rtol=0.1)  # of the weights above
 
 
 def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
