@@ -18,7 +18,6 @@ CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
 ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
 
-
 Order = tuple[Int[Array, "*replicas batches batch"], Float[Array, "*replicas batches batch"]]
 
 

@@ -218,25 +218,12 @@ def fit_many(
     if settings.get("optimizer") is None:
         settings["optimizer"] = decaying_adam(plan.num_steps)
     num_data = np.broadcast_to(rows.total_weight(), keys.shape)
-    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
-    if powers is not None:
-        for power, total in zip(powers, num_data.tolist(), strict=True):
-            check_alpha(power, total, settings.get("num_samples", 2))
-    Layout.of(params)
-    check_finite(params, "params")
-
-    def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
-        power = alpha if power is None else power
-        return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
-
-    starts = jax.tree.map(jnp.asarray, (params, keys, powers, num_data))
-    state = jax.vmap(start)(*starts)
+    state = _start_replicas(log_likelihood, params, keys, alpha, num_data, settings)
     _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
-    if data_axis is None:
-        all_rows = data
-    else:
-        all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), data)
+    all_rows = rows.data
+    if data_axis is not None:
+        all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     order = order_of_epoch_many(state, rows, plan.batch_size, data_axis)
@@ -252,6 +239,29 @@ def fit_many(
         info = watch.info(one, energies[replica], reason)
         posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
     return posteriors
+
+
+def _start_replicas(
+    log_likelihood: LogLikelihood,
+    params: PyTree,
+    keys: Array,
+    alpha: Any,
+    num_data: np.ndarray,
+    settings: dict[str, Any],
+) -> FitState:
+    """The states of all replicas, stacked."""
+    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
+    if powers is not None:
+        for power, total in zip(powers, num_data.tolist(), strict=True):
+            check_alpha(power, total, settings.get("num_samples", 2))
+    Layout.of(params)
+    check_finite(params, "params")
+
+    def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
+        power = alpha if power is None else power
+        return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
+
+    return jax.vmap(start)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
 
 
 def _energy_at_the_end(
