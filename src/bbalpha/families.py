@@ -5,7 +5,6 @@ the optimizer moves. Anything with the members of `Family` will do, a mixture or
 the energy asks for nothing else.
 """
 
-import math
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -14,8 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from bbalpha.special import LOG_TWO_PI
+
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts as good as a point
-LOG_TWO_PI = math.log(2 * math.pi)
 CHUNK_ELEMENTS = 2**19  # 2 MiB of float32, the cache of a core
 TYPICAL_WIDTH = 64
 

@@ -15,15 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.special import betaln, gammaln, logsumexp, ndtr
+from jax.scipy.special import betaln, logsumexp, ndtr
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
-from bbalpha.special import log_ndtr
+from bbalpha.special import LOG_TWO_PI, log_ndtr, poisson_log_height
 
-LOG_TWO_PI = math.log(2 * math.pi)
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
-STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
 
 Outputs = Float[Array, "..."]  # (..., data, columns): a wrong shape is told by a sentence
 Columns = Float[Array, "*draws data columns"]
@@ -283,7 +281,7 @@ class Poisson(eqx.Module):
         counts = _aligned(targets, outputs)
         delta = outputs - jnp.log(jnp.maximum(counts, 1.0))
         distance = jnp.where(counts > 0, counts * (delta - jnp.expm1(delta)), -jnp.exp(outputs))
-        return jnp.sum(_poisson_log_height(counts) + distance, axis=-1)
+        return jnp.sum(poisson_log_height(counts) + distance, axis=-1)
 
     def mean(self, outputs: Outputs) -> Columns:
         """Return λ, which is the variance too."""
@@ -338,15 +336,6 @@ def predictive_log_density(
 def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
     """Log N(residual; 0, exp(log_variance)), entry by entry."""
     return -0.5 * (LOG_TWO_PI + log_variance + jnp.square(residuals) * jnp.exp(-log_variance))
-
-
-def _poisson_log_height(counts: Array) -> Array:
-    """The log-probability of each count y under its own λ = y: y log y − y − log y!."""
-    y = jnp.maximum(counts, STIRLING_START)
-    correction = (1 / 12 - (1 / 360 - 1 / (1260 * y**2)) / y**2) / y
-    stirling = -0.5 * (LOG_TWO_PI + jnp.log(y)) - correction
-    exact = counts * jnp.log(jnp.maximum(counts, 1.0)) - counts - gammaln(counts + 1)
-    return jnp.where(counts < STIRLING_START, exact, stirling)
 
 
 def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Array:

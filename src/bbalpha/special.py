@@ -4,12 +4,14 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import erfc
+from jax.scipy.special import erfc, gammaln
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 TAIL = -10.0  # below it `log_ndtr` uses the continued fraction, exact to rounding there with
 TAIL_DEPTH = 8  # this many levels, in float64 too
+STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
+LOG_TWO_PI = math.log(2 * math.pi)
 
 
 @jax.custom_jvp
@@ -35,6 +37,19 @@ def _log_ndtr_jvp(primals, tangents):
     value = log_ndtr(x)
     ratio = jnp.where(x < TAIL, _tail_ratio(x), jnp.exp(norm.logpdf(x) - value))
     return value, ratio * tangent
+
+
+def poisson_log_height(counts: Array) -> Array:
+    """Return the log-probability of each count y under its own rate λ = y: y log y − y − log y!.
+
+    For large y these terms cancel, which in float32 costs a tenth of a nat at 10⁵; Stirling's
+    series has none of them.
+    """
+    y = jnp.maximum(counts, STIRLING_START)
+    correction = (1 / 12 - (1 / 360 - 1 / (1260 * y**2)) / y**2) / y
+    stirling = -0.5 * (LOG_TWO_PI + jnp.log(y)) - correction
+    exact = counts * jnp.log(jnp.maximum(counts, 1.0)) - counts - gammaln(counts + 1)
+    return jnp.where(counts < STIRLING_START, exact, stirling)
 
 
 def _tail_ratio(x: Array) -> Array:
