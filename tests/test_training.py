@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.training import decaying_adam, noise_key
+from bbalpha.training import decaying_adam, energy_of_batch, noise_key
 
 KEY = jax.random.key(0)
 
@@ -193,6 +193,21 @@ def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
     expected = [moments[0:2].mean(), moments[0:2].mean(), moments[2]]
     np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.02)
     np.testing.assert_allclose(expected, [2.5, 2.5, 9.0], rtol=0.1)  # of the weights above
+
+
+def test_the_gradient_with_respect_to_a_learned_prior_passes_through_the_capped_variances(x64):
+    """By central differences; at an optimum it would vanish, so the fits cannot tell."""
+    state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, learn_prior=True)
+    wide = dataclasses.replace(state.variables.q, logit_variance=jnp.zeros(3))
+
+    @jax.jit
+    def energy(log_prior_scale):
+        variables = state.variables._replace(q=wide, log_prior_scale=log_prior_scale)
+        return energy_of_batch(state, variables, probit_data(), KEY, state.alpha, None)
+
+    start, step = jnp.array([0.3]), 1e-5
+    slope = (energy(start + step) - energy(start - step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(energy)(start), [slope], rtol=1e-6)
 
 
 def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
