@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.families import Family, map_draws
+from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
 
 Number = float | int | Float[Array, ""]
 VectorLogLikelihood = Callable[[Float[Array, " params"], PyTree], Float[Array, " batch"]]
@@ -57,26 +57,25 @@ def alpha_energy(
     3.3
     """
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = jax.vmap(lambda noise: ratio(q.transform(noise)))(noise)
+    log_ratio = jax.vmap(ratio)(noise)
     return _weighted_energy(log_ratio, alpha, num_data, weights, noise_weights)
 
 
-def sampled_energy(
+def chunked_energy(
     log_likelihood: VectorLogLikelihood,
     q: Family,
     prior: Family,
     batch: PyTree,
-    key: Key[Array, ""],
+    noise: Noise,
     *,
     alpha: Number,
     num_data: Number,
-    num_samples: int,
     sample_chunk: int,
     weights: Float[Array, " batch"] | None = None,
 ) -> Float[Array, ""]:
-    """The energy of `alpha_energy` with noise drawn from `key`, a chunk of draws in memory."""
+    """The energy of `alpha_energy` with one chunk of draws in memory."""
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = map_draws(ratio, q, key, num_samples, sample_chunk)
+    log_ratio = map_noise(ratio, q, noise, sample_chunk)
     return _weighted_energy(log_ratio, alpha, num_data, weights)
 
 
@@ -113,9 +112,11 @@ def log_power_mean(
 
 def _log_ratio(
     log_likelihood: VectorLogLikelihood, q: Family, prior: Family, batch: PyTree, num_data: Number
-) -> Callable[[Float[Array, " params"]], Float[Array, " batch"]]:
-    def log_ratio(params: Float[Array, " params"]) -> Float[Array, " batch"]:
-        log_site = (q.log_prob(params) - prior.log_prob(params)) / num_data  # log f(θₖ)
+) -> Callable[[Float[Array, " noise"]], Float[Array, " batch"]]:
+    def log_ratio(noise: Float[Array, " noise"]) -> Float[Array, " batch"]:
+        params = q.transform(noise)  # θₖ = g(εₖ)
+        log_q = log_prob_of_draw(q, noise, params)
+        log_site = (log_q - prior.log_prob(params)) / num_data  # log f(θₖ)
         return log_likelihood(params, batch) - log_site
 
     return log_ratio

@@ -3,6 +3,7 @@
 What compiles depends on shapes and functions alone, never on α, the data or the number of steps.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bbalpha.data import minibatch_rows
-from bbalpha.training import FitState, energy_of_batch, noise_key, step
+from bbalpha.families import Noise
+from bbalpha.training import FitState, energy_of_batch, noise_keys, noise_of_steps, step_with_noise
 
 CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
@@ -52,20 +54,29 @@ def run_steps(
         end_of_epoch = (epoch + 1) * num_batches
         end = jnp.minimum(end_of_epoch, last_step)
 
-        def run_batch(carry: tuple) -> tuple:
+        def run_batch(noise: Noise | None, carry: tuple) -> tuple:
             state, energy, _ = carry
             taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
             share = jnp.sum(weights > 0) / rows.num_rows
             batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
             weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
-            state, info = step(state, batch, weights)
+            noise = noise_keys(state) if noise is None else noise
+            state, info = step_with_noise(state, batch, weights, noise)
             return state, energy + share.astype(energy.dtype) * info.energy, info.finite
 
-        state, energy, finite = jax.lax.while_loop(
-            lambda carry: (carry[0].step < end) & carry[2],
-            run_batch,
-            (state, jnp.zeros_like(state.alpha), jnp.array(True)),
-        )
+        def run_until(end: Int[Array, ""], run: Callable[[tuple], tuple], carry: tuple) -> tuple:
+            return jax.lax.while_loop(lambda carry: (carry[0].step < end) & carry[2], run, carry)
+
+        def run_period(carry: tuple) -> tuple:
+            state = carry[0]
+            period_end = (state.step // resample_every + 1) * resample_every
+            run = partial(run_batch, noise_of_steps(state))
+            return run_until(jnp.minimum(end, period_end), run, carry)
+
+        resample_every = state.method.resample_every
+        run = partial(run_batch, None) if resample_every == 1 else run_period
+        carry = (state, jnp.zeros_like(state.alpha), jnp.array(True))
+        state, energy, finite = run_until(end, run, carry)
         order = jax.lax.cond(
             state.step == end_of_epoch,
             lambda: order_of_epoch(state, rows, batch_size),
@@ -104,7 +115,7 @@ def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
         weights = jnp.where(real, rows.sample_weight[taken], 0.0).astype(state.num_data.dtype)
         batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
         return energy_of_batch(
-            state, state.variables, batch, noise_key(state), state.last_alpha, weights
+            state, state.variables, batch, noise_keys(state), state.last_alpha, weights
         )
 
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))

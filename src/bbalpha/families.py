@@ -13,7 +13,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from bbalpha import threefry
 from bbalpha.special import LOG_TWO_PI
+
+Noise = Key[Array, " draws"] | Float[Array, "draws noise"]
+"""The noise of some draws, or one key for each, from which its noise is drawn where it is used."""
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts as good as a point
 CHUNK_ELEMENTS = 2**19  # 2 MiB of float32, the cache of a core
@@ -83,7 +87,7 @@ class DiagonalGaussian(eqx.Module):
 
     def noise(self, key: Key[Array, ""]) -> Float[Array, " params"]:
         """Standard Gaussian noise, one number per parameter."""
-        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return threefry.normal(key, self.mean.shape, self.mean.dtype)
 
     def transform(self, noise: Float[Array, " params"]) -> Float[Array, " params"]:
         """The parameters θⱼ = mⱼ + √vⱼ εⱼ."""
@@ -91,8 +95,12 @@ class DiagonalGaussian(eqx.Module):
 
     def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
         """The log-density Σⱼ log N(θⱼ; mⱼ, vⱼ)."""
-        squares = jnp.square(params - self.mean) * jnp.exp(-self.log_variance)
-        return -0.5 * jnp.sum(squares + self.log_variance + LOG_TWO_PI)
+        squares = jnp.dot(jnp.square(params - self.mean), jnp.exp(-self.log_variance))
+        return -0.5 * (squares + jnp.sum(self.log_variance + LOG_TWO_PI))
+
+    def log_prob_of_noise(self, noise: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density of the parameters that `noise` is transformed into."""
+        return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
 
 class CappedGaussian(eqx.Module):
@@ -165,7 +173,7 @@ class FullGaussian(eqx.Module):
 
     def noise(self, key: Key[Array, ""]) -> Float[Array, " params"]:
         """Standard Gaussian noise, one number per parameter."""
-        return jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return threefry.normal(key, self.mean.shape, self.mean.dtype)
 
     def transform(self, noise: Float[Array, " params"]) -> Float[Array, " params"]:
         """The parameters θ = m + L ε."""
@@ -177,7 +185,11 @@ class FullGaussian(eqx.Module):
         noise = jax.scipy.linalg.solve_triangular(
             self._unit_lower, scaled, lower=True, unit_diagonal=True
         )
-        return -0.5 * jnp.sum(jnp.square(noise) + LOG_TWO_PI) - jnp.sum(self.log_scale)
+        return self.log_prob_of_noise(noise)
+
+    def log_prob_of_noise(self, noise: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density of the parameters that `noise` is transformed into."""
+        return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
     @property
     def _unit_lower(self) -> Float[Array, "params params"]:
@@ -226,7 +238,7 @@ class LowRankGaussian(eqx.Module):
 
     def noise(self, key: Key[Array, ""]) -> Float[Array, " noise"]:
         """Standard Gaussian noise: one number per parameter, then one per direction."""
-        return jax.random.normal(key, (sum(self.factor.shape),), self.mean.dtype)
+        return threefry.normal(key, (sum(self.factor.shape),), self.mean.dtype)
 
     def transform(self, noise: Float[Array, " noise"]) -> Float[Array, " params"]:
         """The parameters θ = m + s (ε + F η)."""
@@ -245,30 +257,55 @@ class LowRankGaussian(eqx.Module):
         return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
 
 
-def map_draws(
-    function: Callable[[Float[Array, " params"]], PyTree],
-    q: Family,
-    key: Key[Array, ""],
-    num_samples: int,
-    sample_chunk: int,
-) -> PyTree:
-    """`function` of each of `num_samples` draws from q, with one chunk of draws in memory.
+def log_prob_of_draw(
+    q: Family, noise: Float[Array, " noise"], params: Float[Array, " params"]
+) -> Float[Array, ""]:
+    """The log-density of the parameters that q made of `noise`, from the noise where q can do so.
 
-    Draw k has a key of its own, so the chunk size changes time and memory but not the result. The
-    chunks are recomputed in the backward pass instead of being kept.
+    A member `log_prob_of_noise` is optional: it saves the way back from the parameters.
     """
-    keys = jax.random.split(key, num_samples)
+    if hasattr(q, "log_prob_of_noise"):
+        return q.log_prob_of_noise(noise)  # pyright: ignore[reportAttributeAccessIssue]
+    return q.log_prob(params)
+
+
+def map_noise(
+    function: Callable[[Float[Array, " noise"]], PyTree], q: Family, noise: Noise, sample_chunk: int
+) -> PyTree:
+    """`function` of the noise of every draw, with one chunk of draws in memory.
+
+    A draw whose noise comes from a key has a key of its own, so the chunk size changes time and
+    memory but not the result. The chunks are recomputed in the backward pass instead of being kept.
+    """
+
+    def of_chunk(noise: Noise) -> PyTree:
+        if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
+            noise = draw_noise(q, noise)
+        return jax.vmap(function)(noise)
+
+    num_samples = len(noise)
     num_chunks = -(-num_samples // sample_chunk)
-
-    def of_chunk(keys: Key[Array, " chunk"]) -> PyTree:
-        return jax.vmap(lambda key: function(q.transform(q.noise(key))))(keys)
-
     if num_chunks == 1:
-        return of_chunk(keys)
-    filled = jnp.arange(num_chunks * sample_chunk) % num_samples  # what overhangs is dropped below
-    chunks = keys[filled].reshape(num_chunks, sample_chunk)
+        return of_chunk(noise)
+    if num_samples % sample_chunk:  # what overhangs is dropped below
+        noise = noise[jnp.arange(num_chunks * sample_chunk) % num_samples]
+    chunks = noise.reshape(num_chunks, sample_chunk, *noise.shape[1:])
     results = jax.lax.map(jax.checkpoint(of_chunk), chunks)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
+
+
+def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noise"]:
+    """The noise of each key, in memory.
+
+    XLA would fuse the drawing into everything that uses the noise and so do it several times. It
+    does not look into a loop whose length it cannot know: here one, or two to the same effect.
+    """
+    draw = jax.vmap(q.noise)
+    shape = jax.eval_shape(draw, keys)
+    num_times = 1 + (jax.random.key_data(keys).ravel()[0] == 0)
+    return jax.lax.fori_loop(
+        0, num_times, lambda *_: draw(keys), jnp.zeros(shape.shape, shape.dtype)
+    )
 
 
 def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha import model_file
+from bbalpha import model_file, threefry
 from bbalpha.checks import as_keys, check_counts, check_targets
 from bbalpha.data import as_array, check_data
 from bbalpha.families import (
@@ -23,7 +23,7 @@ from bbalpha.families import (
     FullGaussian,
     LowRankGaussian,
     chunk_of_draws,
-    map_draws,
+    map_noise,
 )
 from bbalpha.layout import Layout
 
@@ -239,7 +239,8 @@ def _log_mean_exp(log_densities: Float[Array, "draws rows"]) -> Float[Array, " r
 @eqx.filter_jit
 def _sample(q: Family, layout: Layout, key: Key[Array, ""], num_samples: int) -> PyTree:
     chunk = chunk_of_draws(layout.size, 0, num_samples)
-    return map_draws(layout.unflatten, q, key, num_samples, chunk)
+    keys = threefry.consecutive(key, num_samples)
+    return map_noise(lambda noise: layout.unflatten(q.transform(noise)), q, keys, chunk)
 
 
 @eqx.filter_jit
@@ -253,8 +254,9 @@ def _predict_rows(
     num_samples: int,
 ) -> PyTree:
     chunk = chunk_of_draws(layout.size, len(jax.tree.leaves(rows)[0]), num_samples)
-    outputs = map_draws(
-        lambda vector: model(layout.unflatten(vector), rows), q, key, num_samples, chunk
+    keys = threefry.consecutive(key, num_samples)
+    outputs = map_noise(
+        lambda noise: model(layout.unflatten(q.transform(noise)), rows), q, keys, chunk
     )
     return outputs if summary is None else summary(outputs)
 

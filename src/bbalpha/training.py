@@ -17,6 +17,7 @@ import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from bbalpha import threefry
 from bbalpha.checks import (
     as_keys,
     check_alpha,
@@ -25,8 +26,8 @@ from bbalpha.checks import (
     check_finite,
     check_parts,
 )
-from bbalpha.energy import Number, VectorLogLikelihood, sampled_energy
-from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, chunk_of_draws
+from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
+from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
 from bbalpha.layout import Layout
 from bbalpha.posterior import Posterior
 
@@ -39,6 +40,8 @@ Prior = Any  # a standard deviation, a tree of them, or a Family
 # A stream of its own, because split(key, n)[i] is fold_in(key, i): a user who draws the start from
 # a split of the same key shall not meet the same numbers again.
 NOISE_STREAM = 2**32 - 3
+
+KEPT_NOISE = 2**25  # how many numbers may stay in memory from one step to the next, 128 MiB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,12 +213,18 @@ def step(
         weights: how many data points each of these stands for; N/|S| each by default. Entries of
             weight zero are padding.
     """
+    return step_with_noise(state, batch, weights, noise_keys(state))
+
+
+def step_with_noise(
+    state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
+) -> tuple[FitState, StepInfo]:
+    """`step` with noise that the caller has drawn, or keys to draw it from."""
     variables: Any = state.variables
-    key = noise_key(state)
     alpha = state.method.alpha_at(state.alpha, state.step)
 
     def energy_of(variables: Variables) -> Float[Array, ""]:
-        return energy_of_batch(state, variables, batch, key, alpha, weights)
+        return energy_of_batch(state, variables, batch, noise, alpha, weights)
 
     energy, gradient = jax.value_and_grad(energy_of)(variables)
     extra = {}
@@ -225,8 +234,8 @@ def step(
         gradient, state.optimizer_state, variables, **extra
     )
     moved = optax.apply_updates(variables, updates)
-    squares = jax.tree.map(jnp.square, gradient)  # what overflows here would freeze Adam for ever
-    finite = jnp.isfinite(energy) & _all_finite((squares, moved))
+    # Squares, because a gradient whose square overflows would freeze Adam for ever.
+    finite = jnp.isfinite(energy + _sum_of_squares((gradient, moved)))
     variables, optimizer_state, count = jax.tree.map(
         lambda new, old: jnp.where(finite, new, old),
         (moved, optimizer_state, state.step + 1),
@@ -242,22 +251,21 @@ def energy_of_batch(
     state: FitState,
     variables: Variables,
     batch: PyTree,
-    key: Key[Array, ""],
+    noise: Noise,
     alpha: Float[Array, ""],
     weights: Float[Array, " batch"] | None,
 ) -> Float[Array, ""]:
     """The energy of `variables` on a minibatch, under the settings of `state`."""
     method = state.method
     q, prior = distributions(variables, state.prior, method.layout)
-    return sampled_energy(
+    return chunked_energy(
         method.vector_log_likelihood(variables.hyperparams),
         q,
         prior,
         batch,
-        key,
+        noise,
         alpha=alpha,
         num_data=state.num_data,
-        num_samples=method.num_samples,
         sample_chunk=method.chunk(batch),
         weights=weights,
     ).astype(state.alpha.dtype)
@@ -316,15 +324,23 @@ def _as_tree(optimizer: Optimizer) -> optax.GradientTransformation:
     return kind(Partial(optimizer.init), Partial(optimizer.update))
 
 
-def noise_key(state: FitState) -> Key[Array, ""]:
-    """The key of the noise, the same for `resample_every` steps."""
-    key = jax.random.fold_in(state.key, NOISE_STREAM)
-    return jax.random.fold_in(key, state.step // state.method.resample_every)
+def noise_keys(state: FitState) -> Key[Array, " draws"]:
+    """One key for the noise of each draw, the same for `resample_every` steps."""
+    key = threefry.fold_in(state.key, NOISE_STREAM)
+    key = threefry.fold_in(key, state.step // state.method.resample_every)
+    return threefry.consecutive(key, state.method.num_samples)
 
 
-def _all_finite(tree: PyTree) -> Bool[Array, ""]:
-    leaves = jax.tree.leaves(tree)
-    return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]).all()
+def noise_of_steps(state: FitState) -> Noise:
+    """The noise that the next steps share; what is too large to be kept is left as keys."""
+    q, _ = distributions(state.variables, state.prior, state.method.layout)
+    keys = noise_keys(state)
+    draw = jax.vmap(q.noise)
+    return keys if jax.eval_shape(draw, keys).size > KEPT_NOISE else draw(keys)
+
+
+def _sum_of_squares(tree: PyTree) -> Float[Array, ""]:
+    return sum((jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
 
 
 def _as_arrays(hyperparams: PyTree) -> PyTree:
