@@ -290,7 +290,7 @@ def map_noise(
     if num_samples % sample_chunk:  # what overhangs is dropped below
         noise = noise[jnp.arange(num_chunks * sample_chunk) % num_samples]
     chunks = noise.reshape(num_chunks, sample_chunk, *noise.shape[1:])
-    results = jax.lax.map(jax.checkpoint(of_chunk), chunks)
+    results = jax.lax.map(jax.checkpoint(of_chunk, prevent_cse=False), chunks)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
 
 
