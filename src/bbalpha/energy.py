@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
 
@@ -98,16 +98,17 @@ def log_power_mean(
     # Below this |α| the exponent would underflow, and M_α equals M₀ to rounding.
     is_zero = jnp.abs(alpha) < jnp.sqrt(jnp.finfo(log_values.dtype).tiny)
     power = jnp.where(is_zero, 1.0, alpha)
-    dominant = jnp.where(power > 0, jnp.max(log_values, axis=0), jnp.min(log_values, axis=0))
+    sign = jnp.sign(power)
+    dominant = sign * jnp.max(sign * log_values, axis=0)
     dominant = jax.lax.stop_gradient(jnp.where(jnp.isfinite(dominant), dominant, 0.0))
     exponents = power * (log_values - dominant[None])
-    excess = _mean_over_draws(jnp.expm1(exponents), noise_weights)
+    excess = _mean_over_draws(jnp.where(is_zero, exponents, jnp.expm1(exponents)), noise_weights)
     is_close = excess > -0.5
     close = jnp.log1p(jnp.where(is_close, excess, 0.0))
     spread = _mean_over_draws(jnp.exp(exponents), noise_weights)
     far = jnp.log(jnp.where(is_close, 1.0, spread))
-    power_mean = dominant + jnp.where(is_close, close, far) / power
-    return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
+    logarithm = jnp.where(is_zero, excess, jnp.where(is_close, close, far))
+    return dominant + logarithm / power
 
 
 def _log_ratio(

@@ -235,7 +235,7 @@ def step_with_noise(
     )
     moved = optax.apply_updates(variables, updates)
     # Squares, because a gradient whose square overflows would freeze Adam for ever.
-    finite = jnp.isfinite(energy + _sum_of_squares((gradient, moved)))
+    finite = jnp.isfinite(energy + _sum_of_squares(gradient, moved))
     variables, optimizer_state, count = jax.tree.map(
         lambda new, old: jnp.where(finite, new, old),
         (moved, optimizer_state, state.step + 1),
@@ -339,8 +339,9 @@ def noise_of_steps(state: FitState) -> Noise:
     return keys if jax.eval_shape(draw, keys).size > KEPT_NOISE else draw(keys)
 
 
-def _sum_of_squares(tree: PyTree) -> Float[Array, ""]:
-    return sum((jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
+def _sum_of_squares(*trees: PyTree) -> Float[Array, ""]:
+    sums = jax.tree.map(lambda *leaves: jnp.sum(sum(jnp.square(leaf) for leaf in leaves)), *trees)
+    return sum(jax.tree.leaves(sums), start=jnp.zeros(()))
 
 
 def _as_arrays(hyperparams: PyTree) -> PyTree:
