@@ -2,10 +2,11 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint format
+.PHONY: help demo test slow bench lint format
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -18,6 +19,9 @@ test: lint  ## lint, check types, run all tests and doctests but the slow ones
 
 slow: $(VENV)/.dev  ## run the slow tests
 	$(BIN)/python -m pytest -q -m slow
+
+bench: $(BENCH)/.package  ## time bbalpha beside its peers and write docs/benchmarks.md
+	$(BENCH)/bin/python benchmarks
 
 lint: $(VENV)/.dev  ## ruff and basedpyright, changing nothing
 	$(BIN)/ruff check --quiet
@@ -36,6 +40,14 @@ $(VENV)/.package: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: $(VENV)/.package
 	@echo "Installing the development tools into $(VENV) ..."
 	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+$(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing bbalpha and its peers into $(BENCH) ..."
+	@$(BIN)/python -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch
+	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
+		-e ".[bench]"
 	@touch $@
 
 $(BIN)/python:

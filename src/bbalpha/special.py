@@ -7,35 +7,45 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
+# Mills' ratio R(t) = w·p(2w − 1) with w = 1/(1 + 0.35 t): polynomials p, highest power first, that
+# interpolate scipy's erfcx at Chebyshev nodes; the scale makes p short. Errors: 4e-8, 3e-14.
 MILLS_SCALE = 0.35
-MILLS = (  # Chebyshev coefficients in 2w − 1 of R(t)/w, w = 1/(1 + 0.35 t), fitted to scipy's erfcx
-    0.7195610786152983,
-    0.4466563209826185,
-    0.08339621491623651,
-    0.0052116199291204,
-    -0.00133617252648333,
-    -0.00021816510701396,
-    3.759621704445e-05,
-    7.51285256507e-06,
-    -1.74119168802e-06,
-    -2.2186175892e-07,
-    9.762915243e-08,
-    1.3129881e-09,
-    -5.20648911e-09,
-    6.1438297e-10,
-    2.0602862e-10,
-    -6.955214e-11,
-    -5.7278e-13,
-    4.53708e-12,
-    -8.6122e-13,
-    -1.274e-13,
-    8.807e-14,
-    -1.121e-14,
-    -3.61e-15,
-    1.92e-15,
-    -3.5e-16,
+MILLS_SINGLE = (
+    5.265184866e-05,
+    -5.695389246e-05,
+    -3.545285294e-04,
+    6.089732735e-04,
+    1.764052698e-03,
+    -4.428198755e-03,
+    -1.281375654e-02,
+    2.565720272e-02,
+    1.782194085e-01,
+    4.298760429e-01,
+    6.347892507e-01,
 )
-MILLS_TERMS = 11  # as many of them as float32 can tell apart
+MILLS_DOUBLE = (
+    4.8084878124074151e-08,
+    -3.3894452901990408e-08,
+    -3.5328090584441461e-07,
+    4.5833574656643961e-07,
+    9.9998121736904601e-07,
+    -2.7252209203867708e-06,
+    2.0959689443355501e-07,
+    9.3534194006085196e-06,
+    -1.5302050257433198e-05,
+    -1.5526485494093885e-05,
+    8.9445134629970321e-05,
+    -4.4198280104742399e-05,
+    -3.8916479350408005e-04,
+    6.0382866748307168e-04,
+    1.7787334256895138e-03,
+    -4.4272789220099361e-03,
+    -1.2816334679738283e-02,
+    2.5657147434729431e-02,
+    1.7821953651629749e-01,
+    4.2987604360337872e-01,
+    6.3478925072255588e-01,
+)
 STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
 LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -73,13 +83,12 @@ def _log_ndtr_and_slope(x: Array) -> tuple[Array, Array]:
 
 
 def _mills_ratio(t: Array) -> Array:
-    """R(t) = Φ(−t)/φ(t) for t ≥ 0, by Clenshaw's recurrence."""
+    """R(t) = Φ(−t)/φ(t) for t ≥ 0."""
     w = 1 / (1 + MILLS_SCALE * t)
-    coefficients = MILLS[:MILLS_TERMS] if t.dtype == jnp.float32 else MILLS
-    last, before = jnp.zeros_like(w), jnp.zeros_like(w)
-    for coefficient in reversed(coefficients[1:]):
-        last, before = coefficient + (4 * w - 2) * last - before, last
-    return w * (coefficients[0] + (2 * w - 1) * last - before)
+    value = jnp.zeros_like(w)
+    for coefficient in MILLS_DOUBLE if t.dtype == jnp.float64 else MILLS_SINGLE:
+        value = value * (2 * w - 1) + coefficient
+    return w * value
 
 
 def poisson_log_height(counts: Array) -> Array:

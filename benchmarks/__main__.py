@@ -1,0 +1,204 @@
+"""Measure everything and write docs/benchmarks.md: `make bench`.
+
+`python benchmarks --only steps` measures a part and prints it without writing anything.
+"""
+
+import argparse
+import datetime
+from pathlib import Path
+
+import felt
+import growth
+import pictures
+import problems
+import steps
+import tried
+from rich.console import Console
+from timing import Line, machine, progress, seconds
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+START, END = "<!-- measured -->\n", "<!-- end of measured -->"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=PARTS)
+    chosen = parser.parse_args().only
+    sections = []
+    with progress() as bar:
+        task = bar.add_task("starting", total=None)
+        say = lambda text: bar.update(task, description=text)  # noqa: E731
+        for name, part in PARTS.items():
+            if chosen in (None, name):
+                sections.append(part(say))
+    report = "\n\n".join(sections)
+    if chosen is None:
+        write(report)
+    Console().print(report, markup=False, highlight=False, soft_wrap=True)
+
+
+def steps_part(say):
+    lines = []
+
+    def compare(problem, num_steps, candidates, repetitions):
+        say(f"steps of {problem.name}: {', '.join(candidates)}")
+        made = {name: make(problem, num_steps) for name, make in candidates.items()}
+        times = seconds(made, repetitions)
+        return {name: 1e3 * value / num_steps for name, value in times.items()}
+
+    every_ten = {
+        "every 10": lambda problem, number: steps.ours(problem, number, 10),
+        "naive, every 10": lambda problem, number: steps.naive(problem, number, 10),
+    }
+    common = {
+        "ours": steps.ours,
+        "naive": steps.naive,
+        "NumPyro": steps.numpyros,
+        "products": steps.products,
+    }
+
+    def add(what, times, name, against, target=None):
+        lines.append(Line(what, times[name], "ms", against, times[against], target))
+
+    times = compare(problems.probit(), 1000, common, 15)
+    what = "(a) probit, D = 34, \\|S\\| = 32, K = 100"
+    add(what, times, "ours", "NumPyro", 0.5)
+    add(what, times, "ours", "naive")
+    add(what, times, "ours", "products")
+
+    times = compare(problems.regression(), 100, common | every_ten, 15)
+    what = "(b) network 13-100-1, \\|S\\| = 32, K = 100"
+    add(what, times, "ours", "NumPyro", 0.5)
+    add(what, times, "ours", "naive")
+    add(what, times, "ours", "products")
+    add(f"{what}, redrawn every 10", times, "every 10", "NumPyro", 0.25)
+    add(f"{what}, redrawn every 10", times, "every 10", "naive, every 10")
+    say("steps of (b): lightning-uq-box")
+    problem = problems.regression()
+    pair = {"ours": steps.ours(problem, 1), "lightning-uq-box": steps.lightnings(problem, 1)}
+    pair = {name: 1e3 * value for name, value in seconds(pair, 5).items()}
+    pair["ours"] = times["ours"]  # one step in one call would count the call
+    add(what, pair, "ours", "lightning-uq-box", 0.005)
+
+    times = compare(problems.classification(), 10, common | every_ten, 3)
+    what = "(c) network 784-400-400-10, \\|S\\| = 250, K = 50"
+    add(f"{what}, redrawn every 10", times, "every 10", "products", 1.5)
+    add(f"{what}, redrawn every 10", times, "every 10", "naive, every 10", 0.35)
+    add(what, times, "ours", "products", 2.2)
+    add(what, times, "ours", "naive")
+    add(what, times, "ours", "NumPyro")
+
+    say("fifty fits of (a)")
+    both = growth.fifty_fits()
+    what = "fifty fits of (a), 200 epochs: fits per second of `fit_many`"
+    rates = (50 / both["fit_many"], 50 / both["fit"])
+    lines.append(Line(what, rates[0], "/s", "`fit`, one by one", rates[1], 2.0, at_least=True))
+    return "### One training step\n\n" + table(lines)
+
+
+def growth_part(say):
+    curves = {}
+    for name, measure in {
+        "draws K": growth.with_draws,
+        "data N": growth.with_data,
+        "hidden units": growth.with_width,
+        "replicas": growth.with_replicas,
+    }.items():
+        say(f"time against {name}")
+        curves[name] = measure()
+    memory = {}
+    for name in ("regression", "classification"):
+        say(f"memory against K, {name}")
+        memory[name] = growth.memory_with_draws(name)
+    pictures.draw(curves, memory, PAGE.parent / "images" / "benchmarks.png")
+    parts = ["### How it grows", "![Time and memory against size](images/benchmarks.png)"]
+    of_b = "milliseconds per step of (b)"
+    parts.append(series(f"Draws K, {of_b}", curves["draws K"]))
+    parts.append(series(f"Data points N, {of_b}", curves["data N"]))
+    parts.append(series(f"Hidden units, {of_b}", curves["hidden units"]))
+    parts.append(
+        series("Replicas of (a) in one program, ms per replica and step", curves["replicas"])
+    )
+    parts.append(series("Draws K, MiB of peak memory, one step of (b)", memory["regression"]))
+    parts.append(series("Draws K, MiB of peak memory, one step of (c)", memory["classification"]))
+    return "\n\n".join(parts)
+
+
+def felt_part(say):
+    say("imports")
+    imports = felt.imports()
+    lines = [
+        Line("`import bbalpha`", imports["bbalpha"], "s", "`import jax`", imports["jax"], 1.4),
+        Line(
+            "`import bbalpha; bbalpha.fit`, all of it loaded",
+            imports["everything"],
+            "s",
+            "`import jax`",
+            imports["jax"],
+            1.4,
+        ),
+    ]
+    say("first and second fit")
+    (first, first_compiled), (second, second_compiled) = felt.two_fits()
+    lines.append(Line("first fit of the probit example, 10,000 steps", first, "s"))
+    lines.append(Line("second fit of the same shape", second, "s", "the first", first))
+    say("predictions")
+    cold, times = felt.prediction()
+    what = "mean prediction of 100,000 rows, 1,000 draws of a network 13-100-1"
+    lines.append(Line(f"{what}, first time", cold, "s", "products", times["products"]))
+    lines.append(Line(f"{what}, again", times["predict"], "s", "products", times["products"]))
+    counts = f"Programs compiled by the first fit: {first_compiled}, by the second: "
+    return "### What a user feels\n\n" + table(lines) + f"\n\n{counts}{second_compiled}."
+
+
+def tried_part(say):
+    parts = ["### Pieces, and what else was tried for them"]
+    for title, unit, figures in tried.of_all(say):
+        rows = [f"| {title} | {unit} |", "|---|---|"]
+        rows += [f"| {name} | {value:.3g} |" for name, value in figures.items()]
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def table(lines):
+    rows = [
+        "| what | bbalpha | against | its time | ratio | target | reached |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        reference = "" if line.reference is None else f"{line.reference:.3g} {line.unit}"
+        ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
+        sign = "≥" if line.at_least else "≤"
+        target = "" if line.target is None else f"{sign} {line.target:g}"
+        rows.append(
+            f"| {line.what} | {line.value:.3g} {line.unit} | {line.against} | {reference} "
+            f"| {ratio} | {target} | {line.reached} |"
+        )
+    return "\n".join(rows)
+
+
+def series(title, values):
+    head = f"| {title} | " + " | ".join(f"{size:,}" for size in values) + " |"
+    return "\n".join(
+        [
+            head,
+            "|---|" + "---|" * len(values),
+            "| | " + " | ".join(f"{value:.3g}" for value in values.values()) + " |",
+        ]
+    )
+
+
+def write(report):
+    """Put the report between the marks of the page; what stands around them is written by hand."""
+    page = PAGE.read_text()
+    before, rest = page.split(START)
+    _, after = rest.split(END)
+    today = datetime.date.today().isoformat()
+    note = f"`make bench` on {today}: {machine()}. Medians of interleaved repetitions."
+    PAGE.write_text(f"{before}{START}\n{note}\n\n{report}\n\n{END}{after}")
+
+
+PARTS = {"steps": steps_part, "growth": growth_part, "felt": felt_part, "tried": tried_part}
+
+if __name__ == "__main__":
+    main()

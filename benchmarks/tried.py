@@ -1,0 +1,145 @@
+"""Pieces of the engine beside what else was tried for them."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import problems
+import steps
+from timing import seconds
+
+import bbalpha as bb
+from bbalpha import threefry
+from bbalpha.families import chunk_of_draws
+
+NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
+NUM_ROWS, NUM_INPUTS, NUM_HIDDEN = 32, 13, 100
+REPEATS = 50
+
+
+def normals():
+    """Microseconds to draw the noise of one step of (b), by each way."""
+    shape = (NUM_SAMPLES, NUM_PARAMS)
+
+    def per_draw(key, draw):
+        return jax.vmap(lambda key: draw(key, (NUM_PARAMS,), jnp.float32))(key)
+
+    ways = {
+        "`jax.random.normal`": lambda key: jax.random.normal(key, shape),
+        "`jax.random.normal`, a key per draw": lambda key: per_draw(
+            jax.random.split(key, NUM_SAMPLES), jax.random.normal
+        ),
+        "the rounds written out, a key per draw (taken)": lambda key: per_draw(
+            threefry.consecutive(key, NUM_SAMPLES), threefry.normal
+        ),
+        "Box and Muller's two normals from two words": partial(_box_muller, shape=shape),
+        "a multiplicative hash for Threefry": partial(_hashed, shape=shape),
+    }
+    timed = {}
+    for name, draw in ways.items():
+
+        def body(index, carry, draw=draw):
+            total, noise = carry
+            return total + noise[0, 0], draw(threefry.fold_in(jax.random.key(0), index))
+
+        start = (jnp.zeros(()), jnp.zeros(shape))
+        timed[name] = jax.jit(
+            lambda body=body, start=start: jax.lax.fori_loop(0, REPEATS, body, start)
+        )
+    return _microseconds(timed)
+
+
+def probit_gradients():
+    """Microseconds for log Φ and its derivative at the margins of one step of (a)."""
+    margins = jax.random.normal(jax.random.key(0), (100, 32))
+    ways = {
+        "`jax.scipy.stats.norm.logcdf`": jax.scipy.stats.norm.logcdf,
+        "`bb.log_ndtr`, a series for Mills' ratio (taken)": bb.log_ndtr,
+    }
+    timed = {}
+    for name, function in ways.items():
+        gradient = jax.value_and_grad(lambda x, function=function: jnp.sum(function(x)))
+        timed[name] = _repeated(
+            lambda x, gradient=gradient: x + 1e-30 * gradient(x)[1] + 1e-30 * gradient(x)[0],
+            margins,
+        )
+    return _microseconds(timed)
+
+
+def layers_one():
+    """Microseconds for layer one of all draws and its gradient, in each layout."""
+    inputs = jax.random.normal(jax.random.key(0), (NUM_ROWS, NUM_INPUTS))
+    ways = {
+        "`jax.vmap`, draws first (taken)": ("kdh", "sd,kdh->ksh"),
+        "draws between inputs and units": ("dkh", "sd,dkh->skh"),
+        "draws last": ("dhk", "sd,dhk->shk"),
+    }
+    sizes = {"d": NUM_INPUTS, "k": NUM_SAMPLES, "h": NUM_HIDDEN}
+    timed = {}
+    for name, (layout, formula) in ways.items():
+        weights = jnp.full([sizes[axis] for axis in layout], 1e-2)
+
+        def total(weights, formula=formula):
+            return jnp.sum(jax.nn.relu(jnp.einsum(formula, inputs, weights)) ** 2)
+
+        timed[name] = _repeated(
+            lambda weights, total=total: weights - 1e-9 * jax.grad(total)(weights), weights
+        )
+    return _microseconds(timed)
+
+
+def chunks(problem, sizes, num_steps):
+    """Milliseconds of a step for each number of draws in memory at once."""
+    timed = {size: steps.ours(problem, num_steps, sample_chunk=size) for size in sizes}
+    chosen = chunk_of_draws(
+        sum(leaf.size for leaf in jax.tree.leaves(problem.params)),
+        problem.batch_size,
+        problem.num_samples,
+    )
+    return {
+        f"{size} draws at once{' (taken)' if size == chosen else ''}": 1e3 * value / num_steps
+        for size, value in seconds(timed, repetitions=3).items()
+    }
+
+
+def of_all(say):
+    """A title, a unit and the figures of each comparison."""
+    say("ways to draw noise")
+    yield "Noise of one step of (b), 100 × 1501 numbers", "µs", normals()
+    say("ways to log Φ")
+    yield "log Φ and its derivative for (a), 100 × 32 margins", "µs", probit_gradients()
+    say("layouts of layer one")
+    yield "Layer one of (b) and its gradient, all draws", "µs", layers_one()
+    say("chunks of (b)")
+    yield "A step of (b)", "ms", chunks(problems.regression(), (10, 25, 50, 100), 50)
+    say("chunks of (c)")
+    yield "A step of (c)", "ms", chunks(problems.classification(), (1, 2, 5, 10), 1)
+
+
+def _box_muller(key, shape):
+    count = -(-math.prod(shape) // 2)
+    high, low = jnp.split(jax.random.bits(key, (2 * count,)), 2)
+    uniform = (high >> 8).astype(jnp.float32) * 2.0**-24 + 2.0**-25
+    angle = (low >> 8).astype(jnp.float32) * (2 * math.pi * 2.0**-24)
+    radius = jnp.sqrt(-2 * jnp.log(uniform))
+    both = jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])
+    return both[: math.prod(shape)].reshape(shape)
+
+
+def _hashed(key, shape):
+    first, last = jax.random.key_data(key)
+    word = jax.lax.iota(jnp.uint32, math.prod(shape)) + first
+    for multiplier in (0xED5AD4BB, 0xAC4C1B51, 0x31848BAB):
+        word = (word ^ (word >> 16)) * np.uint32(multiplier) + last
+    uniform = (word >> 8).astype(jnp.float32) * 2.0**-23 - (1 - 2.0**-24)
+    return (math.sqrt(2) * jax.lax.erf_inv(uniform)).reshape(shape)
+
+
+def _repeated(function, start):
+    return jax.jit(lambda: jax.lax.fori_loop(0, REPEATS, lambda _, x: function(x), start))
+
+
+def _microseconds(timed):
+    return {name: 1e6 * value / REPEATS for name, value in seconds(timed, 9).items()}

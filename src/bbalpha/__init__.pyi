@@ -1,0 +1,75 @@
+"""The public names in the order of the pipeline; each comes from the file of its step."""
+
+from .data import Dataset, Splits, Standardizer, splits, standardize
+from .models import init_linear, init_mlp, linear, mlp
+from .likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Likelihood,
+    Poisson,
+    Probit,
+    StudentT,
+    predictive_log_density,
+    predictive_mean,
+    predictive_variance,
+)
+from .special import log_ndtr
+from .layout import Layout
+from .families import (
+    CappedGaussian,
+    DiagonalGaussian,
+    Family,
+    FullGaussian,
+    LowRankGaussian,
+)
+from .energy import alpha_energy, log_power_mean
+from .posterior import FitInfo, Posterior
+from .training import FitState, StepInfo, init, step
+from .loop import EarlyStopping
+from .fitting import NonFiniteEnergyError, fit, fit_many
+from . import metrics
+
+__all__ = [
+    "Dataset",
+    "Splits",
+    "Standardizer",
+    "splits",
+    "standardize",
+    "init_linear",
+    "init_mlp",
+    "linear",
+    "mlp",
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "HeteroscedasticGaussian",
+    "Likelihood",
+    "Poisson",
+    "Probit",
+    "StudentT",
+    "predictive_log_density",
+    "predictive_mean",
+    "predictive_variance",
+    "log_ndtr",
+    "Layout",
+    "CappedGaussian",
+    "DiagonalGaussian",
+    "Family",
+    "FullGaussian",
+    "LowRankGaussian",
+    "alpha_energy",
+    "log_power_mean",
+    "FitInfo",
+    "Posterior",
+    "FitState",
+    "StepInfo",
+    "init",
+    "step",
+    "EarlyStopping",
+    "NonFiniteEnergyError",
+    "fit",
+    "fit_many",
+    "metrics",
+]
