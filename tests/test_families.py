@@ -1,5 +1,6 @@
 """What every family must do, and what each of them is."""
 
+import itertools
 from functools import partial
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import pytest
 import scipy.stats
 
 import bbalpha as bb
-from bbalpha.families import chunk_of_draws, map_draws
+from bbalpha.families import chunk_of_draws, log_prob_of_draw, map_noise
 
 MEAN = np.array([0.3, -1.0, 2.0])
 KEY = jax.random.key(0)
@@ -82,7 +83,8 @@ def test_every_family_keeps_the_protocol(q):
 
 def test_draws_have_the_mean_and_the_variance_of_the_family(q):
     num_samples = 20_000
-    draws = np.asarray(map_draws(lambda params: params, q, KEY, num_samples, num_samples))
+    keys = jax.random.split(KEY, num_samples)
+    draws = np.asarray(map_noise(q.transform, q, keys, num_samples))
     error = draws.std(axis=0) / np.sqrt(num_samples)
     assert np.all(np.abs(draws.mean(axis=0) - q.mean) < 4 * error)
     squares = (draws - np.asarray(q.mean)) ** 2
@@ -110,6 +112,16 @@ def test_the_density_of_a_draw_follows_from_that_of_its_noise(q):
     _, log_determinant = np.linalg.slogdet(jax.jacfwd(q.transform)(noise))
     expected = scipy.stats.norm.logpdf(noise).sum() - log_determinant
     np.testing.assert_allclose(q.log_prob(q.transform(noise)), expected, rtol=1e-10)
+
+
+def test_the_density_of_a_draw_and_its_gradient_are_the_same_from_the_noise_and_the_parameters(q):
+    """The gradient with respect to the fields: that of the density and that through the draw."""
+    noise = q.noise(KEY)
+    from_noise = jax.value_and_grad(lambda q: log_prob_of_draw(q, noise, q.transform(noise)))(q)
+    from_params = jax.value_and_grad(lambda q: q.log_prob(q.transform(noise)))(q)
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-10), from_noise, from_params
+    )
 
 
 def test_compiled_mapped_and_plain_calls_agree(q):
@@ -170,13 +182,15 @@ def test_every_family_starts_narrow_around_the_mean(start):
 
 
 def test_draws_and_gradients_do_not_depend_on_the_chunk(x64):
-    def total(q, chunk):
-        return jnp.sum(map_draws(lambda params: jnp.sin(params), q, KEY, 10, chunk) ** 2)
+    def total(q, noise, chunk):
+        return jnp.sum(map_noise(lambda noise: jnp.sin(q.transform(noise)), q, noise, chunk) ** 2)
 
     q = members()["full"]
-    expected, expected_gradient = jax.value_and_grad(total)(q, 10)
-    for chunk in (1, 3, 7, 20):
-        value, gradient = jax.value_and_grad(total)(q, chunk)
+    keys = jax.random.split(KEY, 10)
+    noise = jax.vmap(q.noise)(keys)
+    expected, expected_gradient = jax.value_and_grad(total)(q, noise, 10)
+    for given, chunk in itertools.product([keys, noise], [1, 3, 7, 10, 20]):
+        value, gradient = jax.value_and_grad(total)(q, given, chunk)
         np.testing.assert_allclose(value, expected, rtol=1e-10)
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), gradient, expected_gradient)
 

@@ -19,6 +19,7 @@ import optax
 import pytest
 
 import bbalpha as bb
+from bbalpha import threefry
 from bbalpha.data import minibatch_rows
 from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM, full_energy
 from bbalpha.loop import HELD_OUT_STREAM
@@ -111,8 +112,7 @@ def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_ste
     posterior = fit()
     full_energy.clear_cache()
     key = jax.random.fold_in(jax.random.fold_in(KEY, NOISE_STREAM), posterior.info.num_steps)
-    keys = jax.random.split(key, NUM_SAMPLES)
-    noise = jax.vmap(posterior.q.noise)(keys)
+    noise = jax.vmap(posterior.q.noise)(threefry.consecutive(key, NUM_SAMPLES))
     energy_of = functools.partial(bb.alpha_energy, log_likelihood, posterior.q, posterior.prior)
     energy = jax.jit(lambda noise: energy_of(DATA, noise, alpha=0.5, num_data=NUM_DATA))(noise)
     np.testing.assert_allclose(posterior.energy, energy, rtol=2e-5)
@@ -384,6 +384,19 @@ def test_a_replica_that_is_not_finite_stays_where_it_was_while_the_others_go_on(
         np.testing.assert_allclose(replica.energy, expected.energy, rtol=2e-5)
         np.testing.assert_allclose(replica.info.energies, expected.info.energies, rtol=2e-5)
         assert replica.info.num_steps == 12
+
+
+def test_replicas_whose_steps_share_noise_equal_the_single_fits():
+    """Batches of two make four steps an epoch, so that three with one noise cross its end."""
+    settings = {"resample_every": 3, "batch_size": 2}
+    replicas = fit_many(jnp.zeros((3, 2)), alpha=[0.0, 0.5, 1.0], **settings)
+    for replica, key, alpha, weights in zip(
+        replicas, KEYS, [0.0, 0.5, 1.0], OWN_WEIGHTS, strict=True
+    ):
+        alone = fit(key=key, alpha=alpha, sample_weight=weights, **settings)
+        assert_same_q(replica, alone)
+        np.testing.assert_allclose(replica.energy, alone.energy, rtol=2e-5)
+        np.testing.assert_allclose(replica.info.energies, alone.info.energies, rtol=2e-5)
 
 
 def test_replicas_none_of_which_is_finite_end_the_run():

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bbalpha"
 
 # A file or folder may import from the lines above its own, never from its own line or below.
 ORDER = """
-    layout model_file progress special
+    layout model_file progress special threefry
     data models likelihoods families
     checks
     energy
@@ -51,13 +51,21 @@ def test_names_say_what_is_in_the_file(file):
     assert not EMPTY_NAMES & {name.strip("_") for name in names}
 
 
-def test_importing_bbalpha_leaves_the_heavy_libraries_alone():
-    code = "import bbalpha, sys; print(*sys.modules)"
-    modules = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert "bbalpha" in modules
-    assert not LAZY & {module.partition(".")[0] for module in modules}
+def test_importing_bbalpha_loads_nothing_before_a_name_is_used():
+    assert not (LAZY | {"jax", "numpy"}) & modules_after("import bbalpha")
+
+
+def test_fitting_leaves_the_heavy_libraries_alone():
+    modules = modules_after("import bbalpha; bbalpha.fit, bbalpha.metrics")
+    assert "jax" in modules
+    assert not LAZY & modules
+
+
+def modules_after(code):
+    """The top-level modules that a fresh interpreter has loaded after running the code."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return {module.partition(".")[0] for module in loaded}
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def test_draws_have_the_moments_of_q(name):
         assert np.all(np.abs(found.var(axis=0, ddof=1) - variance) < 4 * variance_error)
 
 
+def test_draws_from_neighboring_seeds_have_none_in_common(posterior):
+    draws = [posterior.sample(jax.random.key(seed), 1000)["bias"] for seed in (1, 2)]
+    common = np.intersect1d(*np.asarray(draws))
+    assert len(common) < 10  # of float32 numbers one or two may meet by chance
+
+
 def test_log_prob_is_the_gaussian_density_of_the_tree(posterior):
     params = {"weights": jnp.array([0.3, -1.0]), "bias": jnp.array(0.2)}
     expected = scipy.stats.multivariate_normal.logpdf(

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.training import decaying_adam, energy_of_batch, noise_key
+from bbalpha.training import decaying_adam, energy_of_batch, noise_keys
 
 KEY = jax.random.key(0)
 
@@ -103,7 +103,7 @@ def test_noise_is_the_same_for_resample_every_steps():
     state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, resample_every=3)
     keys = []
     for _ in range(7):
-        keys.append(tuple(jax.random.key_data(noise_key(state)).tolist()))
+        keys.append(jax.random.key_data(noise_keys(state)).tolist())
         state, _ = jax.jit(bb.step)(state, probit_data())
     assert keys[0] == keys[1] == keys[2] != keys[3]
     assert keys[3] == keys[4] == keys[5] != keys[6]
@@ -203,7 +203,8 @@ def test_the_gradient_with_respect_to_a_learned_prior_passes_through_the_capped_
     @jax.jit
     def energy(log_prior_scale):
         variables = state.variables._replace(q=wide, log_prior_scale=log_prior_scale)
-        return energy_of_batch(state, variables, probit_data(), KEY, state.alpha, None)
+        keys = noise_keys(state)
+        return energy_of_batch(state, variables, probit_data(), keys, state.alpha, None)
 
     start, step = jnp.array([0.3]), 1e-5
     slope = (energy(start + step) - energy(start - step)) / (2 * step)

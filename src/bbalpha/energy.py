@@ -102,13 +102,13 @@ def log_power_mean(
     dominant = sign * jnp.max(sign * log_values, axis=0)
     dominant = jax.lax.stop_gradient(jnp.where(jnp.isfinite(dominant), dominant, 0.0))
     exponents = power * (log_values - dominant[None])
-    excess = _mean_over_draws(jnp.where(is_zero, exponents, jnp.expm1(exponents)), noise_weights)
+    excess = _mean_over_draws(jnp.expm1(exponents), noise_weights)
     is_close = excess > -0.5
     close = jnp.log1p(jnp.where(is_close, excess, 0.0))
     spread = _mean_over_draws(jnp.exp(exponents), noise_weights)
     far = jnp.log(jnp.where(is_close, 1.0, spread))
-    logarithm = jnp.where(is_zero, excess, jnp.where(is_close, close, far))
-    return dominant + logarithm / power
+    power_mean = dominant + jnp.where(is_close, close, far) / power
+    return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
 
 
 def _log_ratio(

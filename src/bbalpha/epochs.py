@@ -50,33 +50,9 @@ def run_steps(
 
     def run_epoch(carry: tuple) -> tuple:
         state, order, sums, index, _ = carry
-        epoch = state.step // num_batches
-        end_of_epoch = (epoch + 1) * num_batches
+        end_of_epoch = (state.step // num_batches + 1) * num_batches
         end = jnp.minimum(end_of_epoch, last_step)
-
-        def run_batch(noise: Noise | None, carry: tuple) -> tuple:
-            state, energy, _ = carry
-            taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
-            share = jnp.sum(weights > 0) / rows.num_rows
-            batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-            weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
-            noise = noise_keys(state) if noise is None else noise
-            state, info = step_with_noise(state, batch, weights, noise)
-            return state, energy + share.astype(energy.dtype) * info.energy, info.finite
-
-        def run_until(end: Int[Array, ""], run: Callable[[tuple], tuple], carry: tuple) -> tuple:
-            return jax.lax.while_loop(lambda carry: (carry[0].step < end) & carry[2], run, carry)
-
-        def run_period(carry: tuple) -> tuple:
-            state = carry[0]
-            period_end = (state.step // resample_every + 1) * resample_every
-            run = partial(run_batch, noise_of_steps(state))
-            return run_until(jnp.minimum(end, period_end), run, carry)
-
-        resample_every = state.method.resample_every
-        run = partial(run_batch, None) if resample_every == 1 else run_period
-        carry = (state, jnp.zeros_like(state.alpha), jnp.array(True))
-        state, energy, finite = run_until(end, run, carry)
+        state, energy, finite = _run_until(end, state, rows, order, num_batches)
         order = jax.lax.cond(
             state.step == end_of_epoch,
             lambda: order_of_epoch(state, rows, batch_size),
@@ -156,3 +132,33 @@ def full_energy_many(
 def _axes(data_axis: int | None) -> Any:
     """Which axis of each field of `Rows` is the replicas."""
     return cast(Any, Rows)(data_axis, data_axis, None)
+
+
+def _run_until(
+    end: Int[Array, ""], state: FitState, rows: Rows, order: Order, num_batches: Int[Array, ""]
+) -> tuple[FitState, Float[Array, ""], Bool[Array, ""]]:
+    """The state at a step of this epoch, the energy of the way there, and whether it was finite."""
+    resample_every = state.method.resample_every
+
+    def loop(end: Int[Array, ""], run: Callable[[tuple], tuple], carry: tuple) -> tuple:
+        return jax.lax.while_loop(lambda carry: (carry[0].step < end) & carry[2], run, carry)
+
+    def run_batch(noise: Noise | None, carry: tuple) -> tuple:
+        state, energy, _ = carry
+        taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
+        share = jnp.sum(weights > 0) / rows.num_rows
+        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+        weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
+        noise = noise_keys(state) if noise is None else noise
+        state, info = step_with_noise(state, batch, weights, noise)
+        return state, energy + share.astype(energy.dtype) * info.energy, info.finite
+
+    def run_period(carry: tuple) -> tuple:
+        """The steps that share their noise, which is drawn once."""
+        state = carry[0]
+        end_of_period = (state.step // resample_every + 1) * resample_every
+        run = partial(run_batch, noise_of_steps(state))
+        return loop(jnp.minimum(end, end_of_period), run, carry)
+
+    run = partial(run_batch, None) if resample_every == 1 else run_period
+    return loop(end, run, (state, jnp.zeros_like(state.alpha), jnp.array(True)))

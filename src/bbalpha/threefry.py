@@ -19,6 +19,7 @@ NUM_GROUPS = 5  # of four rounds
 PARITY = 0x1BD11BDA
 ONE_IN_BITS = 0x3F800000  # the float32 1.0, under whose exponent random mantissas make [1, 2)
 MANTISSA_SHIFT = 9
+DRAWS_STREAM = 2**32 - 4  # beside the streams of training, epochs and loop
 LOWEST_UNIFORM = np.nextafter(np.float32(-1.0), np.float32(0.0))
 
 Words = UInt32[Array, "..."]
@@ -42,14 +43,15 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
 
 
 def consecutive(key: Key[Array, ""], num: int) -> Key[Array, " num"]:
-    """Keys for many draws: `key` with 0, …, num − 1 added to its last word.
+    """Keys for many draws: a hash of `key` with 0, …, num − 1 added to its last word.
 
     `jax.random.split` would hash each. Threefry needs no hashed keys, only different ones, and a
-    sum is cheap enough to be fused into the drawing, where a hash would double its cost.
+    sum is cheap enough to be fused into the drawing, where a hash would double its cost. That of
+    `key` keeps the draws of neighboring seeds apart.
     """
     if not _is_threefry(key):
         return jax.random.split(key, num)
-    first, last = jax.random.key_data(key)
+    first, last = jax.random.key_data(fold_in(key, DRAWS_STREAM))
     last = last + jax.lax.iota(jnp.uint32, num)
     return _as_keys(jnp.broadcast_to(first, last.shape), last)
 
@@ -63,7 +65,8 @@ def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]
 
 
 def _is_threefry(key: Array) -> bool:
-    return jax.random.key_impl(key) == "threefry2x32"
+    is_default = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
+    return is_default and jax.random.key_impl(key) == "threefry2x32"
 
 
 def _as_keys(high: Words, low: Words) -> Array:

@@ -41,7 +41,7 @@ Prior = Any  # a standard deviation, a tree of them, or a Family
 # a split of the same key shall not meet the same numbers again.
 NOISE_STREAM = 2**32 - 3
 
-KEPT_NOISE = 2**25  # how many numbers may stay in memory from one step to the next, 128 MiB
+KEPT_NOISE = 2**25  # numbers of noise that a replica may keep from step to step: 128 MiB
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""The compiled loop over epochs takes the steps of `bbalpha.step`, with noise kept between them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import bbalpha as bb
+from bbalpha.epochs import Rows, order_of_epoch, run_steps
+from bbalpha.training import KEPT_NOISE
+
+NUM_DATA, BATCH_SIZE, NUM_SAMPLES, RESAMPLE_EVERY = 7, 2, 5, 3
+NUM_BATCHES = 4  # so that every third step falls on the end of an epoch only by chance
+OPTIMIZER = optax.adam(0.05)
+INPUTS = jnp.asarray(np.random.default_rng(0).normal(size=(NUM_DATA, 2)), jnp.float32)
+DATA = (INPUTS, INPUTS @ jnp.array([1.0, -1.0]))
+ROWS = Rows(DATA, jnp.ones(NUM_DATA), jnp.asarray(NUM_DATA))
+
+
+def log_likelihood(weights, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+
+def start(family=bb.CappedGaussian.init):
+    return bb.init(
+        log_likelihood,
+        jnp.zeros(2),
+        num_data=NUM_DATA,
+        key=jax.random.key(3),
+        family=family,
+        optimizer=OPTIMIZER,
+        num_samples=NUM_SAMPLES,
+        resample_every=RESAMPLE_EVERY,
+    )
+
+
+@pytest.fixture(params=[KEPT_NOISE, 1], ids=["noise is kept", "noise is too large to keep"])
+def kept_noise(request, monkeypatch):
+    """How many numbers may be kept; programs compiled for another limit are forgotten."""
+    monkeypatch.setattr("bbalpha.training.KEPT_NOISE", request.param)
+    run_steps.clear_cache()
+    yield request.param
+    run_steps.clear_cache()
+
+
+def run(state, *counts):
+    """The state after some steps of the compiled loop, in one call for each count."""
+    order = order_of_epoch(state, ROWS, BATCH_SIZE)
+    for count in counts:
+        state, order, _, _ = run_steps(state, ROWS, order, count, BATCH_SIZE)
+    return state
+
+
+def step_by_hand(state, num_steps):
+    step = jax.jit(bb.step)
+    for index in range(num_steps):
+        if index % NUM_BATCHES == 0:
+            rows, weights = order_of_epoch(state, ROWS, BATCH_SIZE)
+        batch = index % NUM_BATCHES
+        taken = jax.tree.map(lambda leaf, rows=rows[batch]: leaf[rows], DATA)
+        state, _ = step(state, taken, weights[batch])
+    return state
+
+
+@pytest.mark.parametrize("counts", [(10,), (4, 1, 5)])
+def test_the_loop_equals_its_steps_where_several_share_their_noise(kept_noise, counts):
+    """Ten steps in two and a half epochs; at once, or interrupted amid steps that share noise."""
+    found, expected = run(start(), *counts), step_by_hand(start(), 10)
+    assert found.step == expected.step == 10
+    for leaf, other in zip(
+        jax.tree.leaves((found.variables, found.optimizer_state)),
+        jax.tree.leaves((expected.variables, expected.optimizer_state)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(leaf, other, rtol=2e-5, atol=2e-5)
+
+
+def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(kept_noise):
+    """Counted while the program runs: four steps of the first epoch are two periods."""
+    drawn = []
+
+    class CountingGaussian(bb.DiagonalGaussian):
+        def noise(self, key):
+            jax.debug.callback(drawn.append, jax.random.key_data(key))
+            return super().noise(key)
+
+    state = start(family=lambda mean, prior: CountingGaussian(mean, mean - 10.0))
+    jax.block_until_ready(run(state, NUM_BATCHES))
+    jax.effects_barrier()
+    num_periods, num_steps = 2, NUM_BATCHES
+    assert len(drawn) == NUM_SAMPLES * (num_periods if kept_noise > 1 else num_steps)
+    assert len({tuple(words.tolist()) for words in drawn}) == NUM_SAMPLES * num_periods
