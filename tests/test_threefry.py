@@ -96,9 +96,15 @@ def test_a_key_folded_with_a_traced_step_is_that_of_jax_random():
     assert words_of(folded) == words_of(expected)
 
 
-def test_consecutive_keys_count_in_their_last_word_and_wrap_around_at_its_end():
+def test_consecutive_keys_count_from_a_hash_of_the_key():
+    keys = threefry.consecutive(KEY, 4)
+    first, last = words_of(jax.random.fold_in(KEY, threefry.DRAWS_STREAM))
+    assert words_of(keys) == [[first, (last + k) % 2**32] for k in range(4)]
+
+
+def test_consecutive_keys_wrap_around_at_the_end_of_their_last_word(monkeypatch):
+    monkeypatch.setattr(threefry, "fold_in", lambda key, number: key)
     keys = threefry.consecutive(key_of_words(5, 2**32 - 2), 4)
-    assert keys.shape == (4,)
     assert words_of(keys) == [[5, 2**32 - 2], [5, 2**32 - 1], [5, 0], [5, 1]]
 
 
