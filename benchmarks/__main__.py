@@ -1,6 +1,6 @@
 """Measure everything and write docs/benchmarks.md: `make bench`.
 
-`python benchmarks --only steps` measures a part and prints it without writing anything.
+`python benchmarks --only steps` measures one part and writes that.
 """
 
 import argparse
@@ -11,30 +11,26 @@ import felt
 import growth
 import pictures
 import problems
+import profiles
 import steps
 import tried
-from rich.console import Console
 from timing import Line, machine, progress, seconds
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-START, END = "<!-- measured -->\n", "<!-- end of measured -->"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=PARTS)
     chosen = parser.parse_args().only
-    sections = []
     with progress() as bar:
         task = bar.add_task("starting", total=None)
         say = lambda text: bar.update(task, description=text)  # noqa: E731
         for name, part in PARTS.items():
             if chosen in (None, name):
-                sections.append(part(say))
-    report = "\n\n".join(sections)
-    if chosen is None:
-        write(report)
-    Console().print(report, markup=False, highlight=False, soft_wrap=True)
+                report = part(say)
+                write(name, report)
+                bar.console.print(report, markup=False, highlight=False, soft_wrap=True)
 
 
 def steps_part(say):
@@ -160,6 +156,19 @@ def tried_part(say):
     return "\n\n".join(parts)
 
 
+def profiles_part(say):
+    parts = [
+        "### Where the time goes",
+        "Shares of the kernels that take longest. The profiler slows small ones more than large "
+        "ones; a transposition appears as the copy of a reshape or transpose.",
+    ]
+    for title, count, longest in profiles.of_all(say):
+        rows = [f"| {title}: {count:.0f} kernels a step | share |", "|---|---|"]
+        rows += [f"| {name} | {share:.0%} |" for name, share in longest.items()]
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
 def table(lines):
     rows = [
         "| what | bbalpha | against | its time | ratio | target | reached |",
@@ -188,17 +197,24 @@ def series(title, values):
     )
 
 
-def write(report):
-    """Put the report between the marks of the page; what stands around them is written by hand."""
-    page = PAGE.read_text()
-    before, rest = page.split(START)
-    _, after = rest.split(END)
+def write(name, report):
+    """Put a report between its marks on the page; what stands around them is written by hand."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, rest = PAGE.read_text().split(start)
+    _, after = rest.split(end)
+    title, text = report.split("\n\n", 1)
     today = datetime.date.today().isoformat()
-    note = f"`make bench` on {today}: {machine()}. Medians of interleaved repetitions."
-    PAGE.write_text(f"{before}{START}\n{note}\n\n{report}\n\n{END}{after}")
+    note = f"`python benchmarks --only {name}` on {today}: {machine()}."
+    PAGE.write_text(f"{before}{start}\n{title}\n\n{note}\n\n{text}\n\n{end}{after}")
 
 
-PARTS = {"steps": steps_part, "growth": growth_part, "felt": felt_part, "tried": tried_part}
+PARTS = {
+    "steps": steps_part,
+    "growth": growth_part,
+    "felt": felt_part,
+    "tried": tried_part,
+    "profiles": profiles_part,
+}
 
 if __name__ == "__main__":
     main()

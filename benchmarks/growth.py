@@ -9,19 +9,20 @@ from timing import run_python, seconds
 
 import bbalpha as bb
 
-NUM_SAMPLES = (1, 10, 100, 1000, 10_000)
+NUM_SAMPLES = (2, 10, 100, 1000, 10_000)
 NUM_DATA = (1000, 10_000, 100_000, 1_000_000)
 NUM_HIDDEN = (10, 30, 100, 300, 1000)
 NUM_REPLICAS = (1, 2, 5, 10, 20, 50)
 NUM_EPOCHS = 200  # the paper's, for probit
 
 PEAK_OF_ONE_STEP = """
-import resource, sys
+import re, sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import jax, problems, steps
 problem = getattr(problems, sys.argv[2])(num_samples=int(sys.argv[3]))
 jax.block_until_ready(steps.ours(problem, 1)())
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 """
 
 

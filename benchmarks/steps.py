@@ -19,8 +19,8 @@ RATE = 1e-3
 
 def ours(problem, num_steps, resample_every=1, sample_chunk=None):
     """The compiled loop inside `bb.fit`."""
-    state = _state(problem, problem.params, jax.random.key(0), resample_every, sample_chunk)
-    rows = _rows(problem)
+    state = state_of(problem, jax.random.key(0), resample_every, sample_chunk)
+    rows = rows_of(problem)
     order = order_of_epoch(state, rows, problem.batch_size)
     num_steps = jnp.asarray(num_steps)
     return lambda: run_steps(state, rows, order, num_steps, problem.batch_size)[0]
@@ -29,8 +29,8 @@ def ours(problem, num_steps, resample_every=1, sample_chunk=None):
 def replicas(problem, num_steps, num_replicas):
     """The compiled loop inside `bb.fit_many`."""
     keys = jax.random.split(jax.random.key(0), num_replicas)
-    state = jax.vmap(lambda key: _state(problem, problem.params, key, 1, None))(keys)
-    rows = _rows(problem)
+    state = jax.vmap(lambda key: state_of(problem, key))(keys)
+    rows = rows_of(problem)
     size = problem.batch_size
     order = order_of_epoch_many(state, rows, size, None)
     num_steps = jnp.asarray(num_steps)
@@ -161,10 +161,11 @@ def products(problem, num_steps):
     return run
 
 
-def _state(problem, params, key, resample_every, sample_chunk):
+def state_of(problem, key, resample_every=1, sample_chunk=None):
+    """The state before the first step."""
     return bb.init(
         problem.log_likelihood,
-        params,
+        problem.params,
         num_data=problem.num_data,
         key=key,
         alpha=ALPHA,
@@ -175,7 +176,8 @@ def _state(problem, params, key, resample_every, sample_chunk):
     )
 
 
-def _rows(problem):
+def rows_of(problem):
+    """The data on the device."""
     data = jax.tree.map(jnp.asarray, problem.data)
     return Rows(data, jnp.ones(problem.num_data), jnp.asarray(problem.num_data))
 

@@ -21,6 +21,7 @@ Noise = Key[Array, " draws"] | Float[Array, "draws noise"]
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts as good as a point
 CHUNK_ELEMENTS = 2**19  # 2 MiB of float32, the cache of a core
+WHOLE_ELEMENTS = 2**21  # 8 MiB, up to where recomputing costs more than the cache saves
 TYPICAL_WIDTH = 64
 
 
@@ -309,10 +310,12 @@ def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noi
 
 
 def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:
-    """How many draws to process at once: small models all together, large ones within cache.
+    """How many draws to process at once: all where they are small, else what a cache can hold.
 
     A draw is counted as its parameters and as many hidden units per row as a common layer has.
     """
-    most = max(1, CHUNK_ELEMENTS // (num_params + TYPICAL_WIDTH * num_rows))
-    num_chunks = -(-num_samples // most)
+    elements = num_params + TYPICAL_WIDTH * num_rows
+    if num_samples * elements <= WHOLE_ELEMENTS:
+        return num_samples
+    num_chunks = -(-num_samples // max(1, CHUNK_ELEMENTS // elements))
     return -(-num_samples // num_chunks)
