@@ -26,7 +26,7 @@ y = jnp.sign(x @ jnp.ones(3))
 log_likelihood = lambda weights, batch: bb.log_ndtr(batch[1] * (batch[0] @ weights))
 compiled = []
 jax.monitoring.register_event_duration_secs_listener(
-    lambda event, *_, **__: compiled.append(event) if "compile" in event else None
+    lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
 )
 jax.block_until_ready(y)
 for key in (0, 1):

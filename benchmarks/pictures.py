@@ -19,7 +19,8 @@ def draw(curves, memory, path):
     for (name, values), color in zip(memory.items(), (BLUE, ORANGE), strict=True):
         label = {"regression": "(b)", "classification": "(c)"}[name]
         axes[-1].semilogx(list(values), list(values.values()), "o-", color=color, label=label)
-    axes[-1].set(xlabel="draws K", ylabel="MiB, peak of one step", ylim=(0, None))
+    highest = max(max(values.values()) for values in memory.values())
+    axes[-1].set(xlabel="draws K", ylabel="MiB, peak of one step", ylim=(0, 1.15 * highest))
     axes[-1].legend(frameon=False)
     for axis in axes:
         axis.grid(alpha=0.3)
