@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import bbalpha as bb
+from bbalpha import model_file
 
 KEY = jax.random.key(0)
 PARAMS = {"weights": jnp.zeros(2), "bias": jnp.zeros(())}
@@ -110,9 +112,11 @@ def rewrite(path, arrays=None, **metadata):
         {
             "bbalpha": json.dumps(
                 {key: value for key, value in changed.items() if value is not None}
-            )
+            ),
+            "sha256": "0" * 64,
         },
     )
+    model_file._seal(path)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -350,10 +354,32 @@ def test_a_low_rank_factor_that_does_not_match_is_told_without_allocating_it(pat
 
 def test_numbers_of_a_type_that_numpy_lacks_are_told(path):
     entry = {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]}
-    header = json.dumps({".q.mean": entry}).encode()
+    metadata = {"bbalpha": '{"version": 1}', "sha256": "0" * 64}
+    tree = {"__metadata__": metadata, ".q.mean": entry}
+    header = json.dumps(tree, separators=(",", ":")).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(3))
+    model_file._seal(path)
     with pytest.raises(ValueError, match=r"^path must name a complete safetensors file; got model"):
         bb.Posterior.load(path, PARAMS)
+
+
+def test_a_changed_byte_anywhere_is_told(saved):
+    content = saved.read_bytes()
+    for position in range(len(content)):
+        changed = bytearray(content)
+        changed[position] ^= 1
+        saved.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"^(path|leaf) .* model\.safetensors"):
+            bb.Posterior.load(saved, PARAMS)
+
+
+def test_a_model_without_its_checksum_is_told(saved):
+    with safe_open(saved, "numpy") as file:
+        metadata = {"bbalpha": file.metadata()["bbalpha"]}
+    save_file(load_file(saved), saved, metadata)
+    message = "path must name a bbalpha model; got model.safetensors without its checksum."
+    with pytest.raises(ValueError, match=said(message)):
+        bb.Posterior.load(saved, PARAMS)
 
 
 def test_a_file_of_a_model_with_other_parameters_is_told(saved):

@@ -1,11 +1,15 @@
 """Model files: safetensors, arrays under their tree paths and the rest as JSON in the metadata.
 
-Reading one never executes code, whoever wrote it.
+Reading one never executes code, whoever wrote it. A checksum tells a damaged file from an intact
+one before anything of it is used; against forgers, who can compute it too, every name, shape and
+type is checked.
 """
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,10 @@ from jaxtyping import PyTree
 
 FORMAT = "bbalpha"
 FORMAT_VERSION = 1
+CHECKSUM = "sha256"
+NO_CHECKSUM = "0" * 64  # stands where the checksum will, while it is computed
+LENGTH_BYTES = 8  # the length of the header, at the start of a safetensors file
+PIECE = 2**20  # bytes read at a time
 
 
 def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
@@ -34,7 +42,8 @@ def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
     try:
         temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
         permissions = temporary.stat().st_mode
-        save_file(arrays, temporary, {FORMAT: text})
+        save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
+        _seal(temporary)
         temporary.chmod(permissions)
         temporary.replace(path)
     except (SafetensorError, OSError) as error:
@@ -49,7 +58,7 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file is not a bbalpha model, is cut short or is of another version.
+        ValueError: if the file is not a bbalpha model, is damaged or is of another version.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -58,20 +67,13 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise FileNotFoundError(f"path must name a model file; got {path}, where there is none.")
     try:
         with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get(FORMAT, "")
+            metadata = _checked((file.metadata() or {}).get(FORMAT, ""), path)
+            _check_seal(path)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, AttributeError) as error:  # the latter for types that numpy lacks
         raise ValueError(
             f"path must name a complete safetensors file; got {path.name}: {error}."
         ) from None
-    metadata = _parse(text)
-    if not isinstance(metadata, dict):
-        raise ValueError(f"path must name a bbalpha model; got {path.name} without its metadata.")
-    if metadata.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"path must name a bbalpha model of version {FORMAT_VERSION}; "
-            f"got version {metadata.get('version')} in {path.name}."
-        )
     return arrays, metadata
 
 
@@ -107,6 +109,60 @@ def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTre
             )
     leaves = [jnp.asarray(arrays[name]) for name, _ in named]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _checked(text: str, path: Path) -> dict[str, Any]:
+    """The metadata, if they are those of a model of this version."""
+    metadata = _parse(text)
+    if not isinstance(metadata, dict):
+        raise ValueError(f"path must name a bbalpha model; got {path.name} without its metadata.")
+    if metadata.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"path must name a bbalpha model of version {FORMAT_VERSION}; "
+            f"got version {metadata.get('version')} in {path.name}."
+        )
+    return metadata
+
+
+def _seal(path: Path) -> None:
+    """Write the checksum of a file into its header."""
+    start, _, digest = _checksum(path)
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(digest.encode())
+
+
+def _check_seal(path: Path) -> None:
+    """Refuse a file that is not as it was written.
+
+    Raises:
+        ValueError: if it has no checksum or another one.
+    """
+    _, found, digest = _checksum(path)
+    if found != digest:
+        raise ValueError(
+            f"path must name an intact model file; got {path.name}, whose content does not match "
+            "its checksum."
+        )
+
+
+def _checksum(path: Path) -> tuple[int, str, str]:
+    """Where the checksum of a file stands, what stands there, and what should."""
+    with path.open("rb") as file:
+        prefix = file.read(LENGTH_BYTES)
+        header = file.read(
+            int.from_bytes(prefix, "little")
+        )  # a length that safetensors has checked
+        match = re.search(f'"{CHECKSUM}":"([0-9a-f]{{64}})"'.encode(), header)
+        if match is None:
+            raise ValueError(
+                f"path must name a bbalpha model; got {path.name} without its checksum."
+            )
+        blank = header[: match.start(1)] + NO_CHECKSUM.encode() + header[match.end(1) :]
+        digest = hashlib.sha256(prefix + blank)
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return LENGTH_BYTES + match.start(1), match.group(1).decode(), digest.hexdigest()
 
 
 def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:

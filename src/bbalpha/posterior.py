@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import model_file, threefry
 from bbalpha.checks import as_keys, check_counts, check_targets
-from bbalpha.data import as_array, check_data
+from bbalpha.data import as_array, check_data, padded_length
 from bbalpha.families import (
     DiagonalGaussian,
     Family,
@@ -26,6 +26,8 @@ from bbalpha.families import (
     map_noise,
 )
 from bbalpha.layout import Layout
+
+FAMILIES = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # that a file may name
 
 ROWS_TIMES_DRAWS = 2**22  # how many outputs per draw and row a chunk of rows may have in memory
 
@@ -158,12 +160,15 @@ class Posterior(eqx.Module):
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
-        metadata = {
+        model_file.write(path, self, self.metadata())
+
+    def metadata(self) -> dict[str, Any]:
+        """What a file says of the posterior beside its arrays; for JSON."""
+        return {
             "q": type(self.q).__name__,
             "prior": type(self.prior).__name__,
             "info": dataclasses.asdict(self.info),
         }
-        model_file.write(path, self, metadata)
 
     @classmethod
     def load(
@@ -189,28 +194,48 @@ class Posterior(eqx.Module):
             ValueError: if the file is not a bbalpha model, is cut short, or has other shapes.
         """
         arrays, metadata = model_file.read(path)
-        layout = Layout.of(params)
+        return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior)
+
+
+def posterior_of_file(
+    arrays: dict[str, np.ndarray],
+    metadata: dict[str, Any],
+    path: str | Path,
+    params: PyTree,
+    hyperparams: PyTree = None,
+    q: Family | None = None,
+    prior: Family | None = None,
+) -> Posterior:
+    """The posterior in what was read from a file; `params` may be shapes without values."""
+    layout = Layout.of(params)
+    info = _info(metadata, path)
+    for field, given in {"q": q, "prior": prior}.items():
+        _check_family(field, given, metadata, Path(path).name)
+
+    def example() -> Posterior:
         scalar = jnp.zeros(())
-        like = cls(
-            q=_example("q", q, layout, arrays, metadata, path),
-            prior=_example("prior", prior, layout, arrays, metadata, path),
+        return Posterior(
+            q=q or _example("q", metadata["q"], layout, arrays),
+            prior=prior or _example("prior", metadata["prior"], layout, arrays),
             hyperparams=hyperparams,
             alpha=scalar,
             num_data=scalar,
             energy=scalar,
             layout=layout,
-            info=_info(metadata, path),
+            info=info,
         )
-        return model_file.fill(like, arrays, path)
+
+    # Only shapes: what a file claims to hold is not allocated before it is known to hold it.
+    return model_file.fill(eqx.filter_eval_shape(example), arrays, path)
 
 
 def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
-    """`function` of all rows, a chunk at a time; the last chunk is padded so that shapes repeat."""
+    """`function` of all rows, a chunk at a time, each padded so that shapes repeat."""
     num_rows = check_data(rows, "inputs")
     rows = jax.tree.map(as_array, rows)
-    chunk = max(1, min(chunk, num_rows))
+    chunk = max(1, min(chunk, padded_length(num_rows)))
     results = []
     for start in range(0, num_rows, chunk):
         taken = np.minimum(np.arange(start, start + chunk), num_rows - 1)
@@ -261,31 +286,23 @@ def _predict_rows(
     return outputs if summary is None else summary(outputs)
 
 
-def _example(
-    field: str,
-    example: Family | None,
-    layout: Layout,
-    arrays: dict[str, np.ndarray],
-    metadata: dict[str, Any],
-    path: str | Path,
-) -> Family:
-    """A distribution with the shapes that the file's should have."""
+def _check_family(field: str, example: Family | None, metadata: dict[str, Any], file: str) -> None:
+    """Refuse a file whose family is not the one expected, or none that is known here."""
     name = metadata.get(field)
     if not isinstance(name, str):
+        raise ValueError(f"path must name a bbalpha model; got {file} with {field}={name!r}.")
+    if example is None and name not in FAMILIES:
         raise ValueError(
-            f"path must name a bbalpha model; got {Path(path).name} with {field}={name!r}."
+            f"{field} must be given for a family that is not bbalpha's own; got {name} in {file}."
         )
-    if example is not None:
-        if type(example).__name__ != name:
-            raise ValueError(
-                f"{field} must be a {name}, as in {Path(path).name}; "
-                f"got a {type(example).__name__}."
-            )
-        return example
+    if example is not None and type(example).__name__ != name:
+        raise ValueError(f"{field} must be a {name}, as in {file}; got a {type(example).__name__}.")
+
+
+def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray]) -> Family:
+    """A distribution with the shapes that the file's should have."""
     mean = jnp.zeros(layout.size, jnp.result_type(*layout.dtypes))
     match name:
-        case "DiagonalGaussian":
-            return DiagonalGaussian(mean, mean)
         case "FullGaussian":
             return FullGaussian(mean, mean, jnp.zeros((layout.size, layout.size)))
         case "LowRankGaussian":
@@ -293,10 +310,7 @@ def _example(
             rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
             return LowRankGaussian(mean, mean, jnp.zeros((layout.size, rank)))
         case _:
-            raise ValueError(
-                f"{field} must be given for a family that is not bbalpha's own; "
-                f"got {name} in {Path(path).name}."
-            )
+            return DiagonalGaussian(mean, mean)
 
 
 def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
