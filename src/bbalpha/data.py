@@ -16,6 +16,9 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray
 
+SHORTEST_LENGTH = 32  # of padded rows: one minibatch of the usual size
+FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
+
 
 class Dataset(NamedTuple):
     """Inputs and targets, one row of each per data point.
@@ -88,12 +91,15 @@ class Standardizer(eqx.Module):
         return statistic.reshape((1,) * (array.ndim - statistic.ndim) + statistic.shape)
 
 
-def standardize(array: ArrayLike) -> tuple[Array | np.ndarray, Standardizer]:
+def standardize(
+    array: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[Array | np.ndarray, Standardizer]:
     """Return the array with columns of mean 0 and variance 1, and the map that did it.
 
     Args:
         array: The training split, of shape (rows,) or (rows, columns), numpy or jax. A constant
             column is centered and not scaled.
+        sample_weight: How many data points each row stands for; 1 by default.
 
     Returns:
         The standardized array, of the same kind, and the `Standardizer` for other splits,
@@ -116,12 +122,13 @@ def standardize(array: ArrayLike) -> tuple[Array | np.ndarray, Standardizer]:
             f"array must have shape (rows,) or (rows, columns); got shape {array.shape}."
         )
     values = np.asarray(array, dtype=np.float64)
-    scale = values.std(axis=0)
+    weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
+    values, weights = values[weights > 0], weights[weights > 0]
+    mean = np.average(values, axis=0, weights=weights)
+    scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
     # Rounding of the mean can leave a constant column a standard deviation of about 1e-16.
     constant = (np.ptp(values, axis=0) == 0) | (scale == 0)
-    standardizer = Standardizer(
-        mean=np.asarray(values.mean(axis=0)), scale=np.where(constant, 1.0, scale)
-    )
+    standardizer = Standardizer(mean=np.asarray(mean), scale=np.where(constant, 1.0, scale))
     return standardizer.transform(array), standardizer
 
 
@@ -248,6 +255,20 @@ def minibatch_rows(
     real = (jnp.arange(order.size) < num_rows).reshape(num_batches, batch_size)
     sizes = jnp.maximum(real.sum(axis=1, keepdims=True), 1)  # |S_b|, 1 if the batch is empty
     return jnp.where(real, order.reshape(real.shape), 0), jnp.where(real, num_rows / sizes, 0.0)
+
+
+def padded_length(num_rows: int) -> int:
+    """The length to pad rows to: there are few, so that nearby sizes share a compiled program.
+
+    A power of two at first; above `FINE_LENGTH` four lengths per octave, to waste less memory.
+
+    >>> from bbalpha.data import padded_length
+    >>> [padded_length(num_rows) for num_rows in (5, 33, 506, 1030, 10**6)]
+    [32, 64, 512, 1280, 1048576]
+    """
+    octave = 2 ** (num_rows - 1).bit_length()
+    unit = octave if octave <= FINE_LENGTH else octave // 8
+    return max(SHORTEST_LENGTH, -(-num_rows // unit) * unit)
 
 
 def as_array(value):

@@ -19,7 +19,7 @@ from bbalpha.checks import (
     check_log_likelihood,
     warn,
 )
-from bbalpha.data import check_data
+from bbalpha.data import as_array, check_data, padded_length
 from bbalpha.epochs import (
     Rows,
     full_energy,
@@ -221,7 +221,7 @@ def fit_many(
     state = _start_replicas(log_likelihood, params, keys, alpha, num_data, settings)
     _check_schedule(state, plan)
     first = jax.tree.map(lambda leaf: leaf[0], state)
-    all_rows = rows.data
+    all_rows = jax.tree.map(as_array, data)
     if data_axis is not None:
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
@@ -299,35 +299,52 @@ def _prepare(
         num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
     shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
     sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
-    if sample_weight.shape != shape:
-        raise ValueError(
-            f"sample_weight must have shape {shape}, one number per data point; "
-            f"got shape {sample_weight.shape}."
-        )
-    not_negative = np.isfinite(sample_weight).all() and (sample_weight >= 0).all()
-    if not (not_negative and sample_weight.any(axis=-1).all()):
-        raise ValueError(
-            "sample_weight must be finite, not negative and not all zero; "
-            f"got values from {sample_weight.min()} to {sample_weight.max()}."
-        )
+    _check_weights(sample_weight, shape, "sample_weight")
     check_counts(batch_size=batch_size, num_epochs=num_epochs)
-    batch_size = _used_batch_size(batch_size, num_rows)
+    num_slots = padded_length(num_rows)
+    batch_size = _used_batch_size(batch_size, num_rows, num_slots)
     num_batches = -(-num_rows // batch_size)
     num_epochs = -(-DEFAULT_STEPS // num_batches) if num_epochs is None else num_epochs
-    data = jax.tree.map(jnp.asarray, data)
-    rows = Rows(data, jnp.asarray(sample_weight, float), jnp.asarray(num_rows))
+    axis = len(shape) - 1
+    padding = [(0, 0)] * axis + [(0, num_slots - num_rows)]
+    rows = Rows(
+        jax.tree.map(lambda leaf: jnp.asarray(_padded(as_array(leaf), num_slots, axis)), data),
+        jnp.asarray(np.pad(sample_weight, padding), float),
+        jnp.asarray(num_rows),
+    )
     return rows, Plan(batch_size, num_batches, num_epochs)
 
 
-def _used_batch_size(batch_size: int | None, num_rows: int) -> int:
-    if batch_size is None:
-        return min(DEFAULT_BATCH_SIZE, num_rows)
-    if batch_size > num_rows:
+def _check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:
+    if weights.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {shape}, one number per data point; got shape {weights.shape}."
+        )
+    not_negative = np.isfinite(weights).all() and (weights >= 0).all()
+    if not (not_negative and weights.any(axis=-1).all()):
+        raise ValueError(
+            f"{name} must be finite, not negative and not all zero; "
+            f"got values from {weights.min()} to {weights.max()}."
+        )
+
+
+def _padded(leaf: Any, num_slots: int, axis: int) -> Any:
+    """The rows, then copies of the first, for which the log-likelihood is as finite as for it."""
+    num_rows = leaf.shape[axis]
+    if num_rows == num_slots:
+        return leaf
+    taken = np.where(np.arange(num_slots) < num_rows, np.arange(num_slots), 0)
+    return leaf.take(taken, axis=axis)
+
+
+def _used_batch_size(batch_size: int | None, num_rows: int, num_slots: int) -> int:
+    batch_size = DEFAULT_BATCH_SIZE if batch_size is None else batch_size
+    if batch_size > num_slots:
         warn(
             f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
             f"with {num_rows} data points, all of which now make one batch."
         )
-    return min(batch_size, num_rows)
+    return min(batch_size, num_slots)
 
 
 def _check_replicas(keys: Array, **trees: PyTree) -> None:
@@ -366,7 +383,10 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
 def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
     for name in ("patience", "every", "num_samples"):
         check_counts(**{f"early_stopping.{name}": getattr(rule, name)})
-    check_data(rule.data, "early_stopping.data")
+    num_rows = check_data(rule.data, "early_stopping.data")
+    if rule.sample_weight is not None:
+        name = "early_stopping.sample_weight"
+        _check_weights(np.asarray(rule.sample_weight), (num_rows,), name)
     check_log_likelihood(_log_likelihood_of_data(state), rule.data, batch_size=1)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from bbalpha.epochs import CHUNK_EPOCHS, Order
@@ -33,12 +33,14 @@ class EarlyStopping:
         patience: how many epochs to wait for a better score.
         every: how many epochs lie between two scores.
         num_samples: how many draws a score takes.
+        sample_weight: how many data points each held-out row stands for; 1 by default.
     """
 
     data: PyTree
     patience: int = 20
     every: int = 1
     num_samples: int = 100
+    sample_weight: ArrayLike | None = None
 
 
 class Plan(NamedTuple):
@@ -105,7 +107,8 @@ class Watch:
             key=jax.random.fold_in(state.key, HELD_OUT_STREAM),
             num_samples=rule.num_samples,
         )
-        self.held_out.append((epoch, float(jnp.mean(densities))))
+        score = np.average(np.asarray(densities, np.float64), weights=rule.sample_weight)
+        self.held_out.append((epoch, float(score)))
         best_epoch, _ = max(self.held_out, key=lambda pair: np.nan_to_num(pair[1], nan=-np.inf))
         if best_epoch == epoch:
             self.best = state
