@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bbalpha"
 ORDER = """
     layout model_file progress special threefry
     data models likelihoods families
+    predictive
     checks
     energy
     posterior
@@ -25,16 +26,21 @@ ORDER = """
     message_passing
     interfaces
     datasets
+    tables
     report
     experiments
     cli
+    __main__
     __init__
 """
 LEVELS = {name: level for level, line in enumerate(ORDER.split("\n")) for name in line.split()}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 
-LAZY = {"flax", "matplotlib", "numpyro", "orbax", "rich", "safetensors", "sklearn"}
+LAZY = {
+    *("flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
+    *("rich", "safetensors", "sklearn", "typer"),
+}
 
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 

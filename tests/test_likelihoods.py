@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.stats as st
 from jax.test_util import check_grads
+from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
+import bbalpha as bb
 from bbalpha import likelihoods as lk
 
 KEY = jax.random.key(0)
@@ -72,6 +74,19 @@ LIKELIHOODS = {
 }
 every_likelihood = pytest.mark.parametrize("name", LIKELIHOODS)
 
+# name of each likelihood with ordered targets → its distribution in scipy, given the outputs
+ORDERED = {
+    "Gaussian": lambda f: st.norm(f, np.exp(-0.35)),
+    "HeteroscedasticGaussian": lambda f: st.norm(
+        np.split(f, 2, axis=-1)[0], np.exp(np.split(f, 2, axis=-1)[1] / 2)
+    ),
+    "StudentT": lambda f: st.t(12.0, f, np.exp(-0.3)),
+    "Poisson": lambda f: st.poisson(np.exp(f)),
+}
+every_ordered_likelihood = pytest.mark.parametrize("name", ORDERED)
+every_continuous_likelihood = pytest.mark.parametrize("name", list(ORDERED)[:3])
+EXTREMES = [1e-4, 0.05, 0.5, 0.95, 1 - 1e-4]
+
 
 def outputs_of(name, *axes, num_targets=1):
     """Outputs of shape (*axes, columns) that cover both signs."""
@@ -94,7 +109,9 @@ def indicators(name, targets):
 
 @every_likelihood
 def test_it_meets_the_protocol(name):
-    assert isinstance(LIKELIHOODS[name][0](), lk.Likelihood)
+    likelihood = LIKELIHOODS[name][0]()
+    assert isinstance(likelihood, lk.Likelihood)
+    assert isinstance(likelihood, lk.OrderedLikelihood) == (name in ORDERED)
 
 
 @every_likelihood
@@ -199,18 +216,18 @@ def test_predictive_moments_and_density_are_those_of_the_mixture(name):
             features = indicators(name, values if name == "Categorical" else values[:, None])
             mean = masses @ features
             variance = masses @ (features - mean) ** 2
-            found = lk.predictive_mean(make(), outputs)[datum]
+            found = bb.predictive_mean(make(), outputs)[datum]
             np.testing.assert_allclose(found, mean, rtol=1e-9, atol=1e-12)
-            found = lk.predictive_variance(make(), outputs)[datum]
+            found = bb.predictive_variance(make(), outputs)[datum]
             np.testing.assert_allclose(found, variance, rtol=1e-9)
-        found = lk.predictive_log_density(make(), outputs, targets)
+        found = bb.predictive_log_density(make(), outputs, targets)
         log_density = reference(np.asarray(outputs), np.stack([targets] * 6))
         np.testing.assert_allclose(found, logsumexp(log_density, axis=0) - np.log(6), rtol=1e-9)
 
 
 def test_predictive_log_density_does_not_underflow():
     outputs = jnp.array([[[0.0]], [[10.0]]])
-    found = lk.predictive_log_density(lk.Gaussian(), outputs, jnp.array([1000.0]))
+    found = bb.predictive_log_density(lk.Gaussian(), outputs, jnp.array([1000.0]))
     expected = st.norm.logpdf(990.0) + np.log1p(np.exp(-(1000**2 - 990**2) / 2)) - np.log(2)
     np.testing.assert_allclose(found, [expected], rtol=2e-7)
 
@@ -335,14 +352,230 @@ def test_a_field_that_does_not_fit_the_columns_is_refused():
 def test_predictions_without_an_axis_of_draws_are_refused():
     outputs, message = jnp.zeros((5, 1)), r"shape \(draws, data, columns\); got shape \(5, 1\)"
     with pytest.raises(ValueError, match=message):
-        lk.predictive_mean(lk.Gaussian(), outputs)
+        bb.predictive_mean(lk.Gaussian(), outputs)
     with pytest.raises(ValueError, match=message):
-        lk.predictive_variance(lk.Gaussian(), outputs)
+        bb.predictive_variance(lk.Gaussian(), outputs)
     with pytest.raises(ValueError, match=message):
-        lk.predictive_log_density(lk.Gaussian(), outputs, np.zeros(5))
+        bb.predictive_log_density(lk.Gaussian(), outputs, np.zeros(5))
+    with pytest.raises(ValueError, match=message):
+        bb.predictive_cdf(lk.Gaussian(), outputs, np.zeros(5))
+    with pytest.raises(ValueError, match=message):
+        bb.predictive_quantiles(lk.Gaussian(), outputs, [0.5])
 
 
 def test_labels_beyond_the_precision_of_the_outputs_keep_their_class():
     outputs = jnp.zeros((1, 300), jnp.bfloat16).at[0, 257].set(5.0)
     found = lk.Categorical().log_prob(outputs, np.array([257]))
     np.testing.assert_allclose(found, [5 - np.log(299 + np.exp(5))], rtol=1e-2)
+
+
+@every_ordered_likelihood
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 2e-5), (True, 1e-10)])
+def test_cdf_and_survival_are_those_of_scipy(name, x64, tolerance):
+    with jax.enable_x64(x64):
+        likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 4, 5, num_targets=3)
+        targets = targets_of(name, 5, num_targets=3)
+        expected = ORDERED[name](np.asarray(outputs, np.float64))
+        repeated = np.stack([targets] * 4).astype(np.float64)
+        found = likelihood.cdf(outputs, targets)
+        np.testing.assert_allclose(found, expected.cdf(repeated), rtol=tolerance)
+        found = likelihood.survival(outputs, targets)
+        np.testing.assert_allclose(found, expected.sf(repeated), rtol=tolerance)
+
+
+@every_continuous_likelihood
+def test_the_derivative_of_the_cdf_is_the_density(name):
+    with jax.enable_x64(True):
+        likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 1)
+        center = float(likelihood.mean(outputs)[0, 0])
+        for y in center + np.array([-20.0, -1.0, 0.0, 1e-3, 3.0]):
+            slope = jax.grad(lambda y: likelihood.cdf(outputs, y[None])[0, 0])(jnp.asarray(y))
+            density = jnp.exp(likelihood.log_prob(outputs, np.array([y])))[0]
+            np.testing.assert_allclose(slope, density, rtol=1e-9)
+        edges = [likelihood.cdf(outputs, np.array([y])).item() for y in (-np.inf, np.inf)]
+        assert edges == [0, 1]
+
+
+def test_the_cdf_of_counts_is_the_sum_of_their_probabilities():
+    with jax.enable_x64(True):
+        outputs = jnp.full((150, 1), 2.5)
+        masses = jnp.exp(lk.Poisson().log_prob(outputs, COUNTS))
+        found = lk.Poisson().cdf(outputs, COUNTS)[:, 0]
+        np.testing.assert_allclose(found, np.cumsum(masses), rtol=1e-10)
+        between = lk.Poisson().cdf(outputs, COUNTS + 0.99)[:, 0]
+        np.testing.assert_array_equal(between, found)
+        below = jnp.full(150, -1e-3)
+        assert (lk.Poisson().cdf(outputs, below) == 0).all()
+        assert (lk.Poisson().survival(outputs, below) == 1).all()
+
+
+@every_ordered_likelihood
+def test_predictive_cdf_is_the_mean_over_draws(name):
+    outputs, targets = outputs_of(name, 6, 5), targets_of(name, 5)
+    expected = ORDERED[name](np.asarray(outputs, np.float64)).cdf(np.stack([targets] * 6)).mean(0)
+    found = bb.predictive_cdf(LIKELIHOODS[name][0](), outputs, targets)
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@every_ordered_likelihood
+@pytest.mark.parametrize(("x64", "tolerance"), [(False, 1e-5), (True, 1e-10)])
+def test_quantiles_of_one_draw_are_those_of_scipy(name, x64, tolerance):
+    with jax.enable_x64(x64):
+        likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 1, 7, num_targets=2)
+        exact = ORDERED[name](np.asarray(outputs[0], np.float64))
+        expected = np.stack([*map(exact.ppf, EXTREMES[:3]), *map(exact.isf, [0.05, 1e-4])], -1)
+        scale = np.asarray(jnp.sqrt(likelihood.variance(outputs)))[0, ..., None]
+        found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
+        assert found.shape == (7, 2, 5)
+        assert found.dtype == outputs.dtype
+        atol = 0 if name == "Poisson" else tolerance * scale.max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+@every_ordered_likelihood
+def test_quantiles_of_many_draws_are_those_of_the_mixture(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 300, 4)
+    found = np.asarray(bb.predictive_quantiles(likelihood, outputs, EXTREMES), np.float64)
+    for datum in range(4):
+        draws = ORDERED[name](np.asarray(outputs[:, datum], np.float64))
+        for p, quantile in zip(EXTREMES, found[datum, 0], strict=True):
+            expected = quantile_of_mixture(draws, p, whole=name == "Poisson")
+            assert abs(quantile - expected) < (1e-5 if name != "Poisson" else 0.5)
+
+
+def quantile_of_mixture(draws, p, whole=False):
+    """By root finding in float64, or for whole numbers by trying them all."""
+    if whole:
+        counts = np.arange(2000)
+        return counts[np.argmax(draws.cdf(counts).mean(0) >= p)]
+    if p > 0.5:
+        return brentq(lambda y: draws.sf(y).mean() - (1 - p), -1e5, 1e5, xtol=1e-12)
+    return brentq(lambda y: draws.cdf(y).mean() - p, -1e5, 1e5, xtol=1e-12)
+
+
+@every_continuous_likelihood
+def test_quantiles_invert_the_cdf(name):
+    with jax.enable_x64(True):
+        likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 6, 1)
+        for y in (-3.0, 0.1, 2.0):
+            p = bb.predictive_cdf(likelihood, outputs, np.array([y]))[0]
+            found = bb.predictive_quantiles(likelihood, outputs, p)
+            np.testing.assert_allclose(found, [[[y]]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("log_variance", [-8.0, 0.0, 3.0])
+def test_quantiles_of_draws_far_apart_are_those_of_their_own_component(log_variance):
+    scale = np.exp(log_variance / 2)
+    outputs = scale * jnp.array([0.0, 1e4, 2e4]).reshape(3, 1, 1)
+    probabilities = [0.01, 0.3, 0.4, 0.5, 0.6, 0.99]
+    found = bb.predictive_quantiles(lk.Gaussian(log_variance), outputs, probabilities)[0, 0]
+    shares = st.norm.ppf([0.03, 0.9, 0.2, 0.5, 0.8, 0.97])
+    expected = scale * (np.array([0, 0, 1e4, 1e4, 1e4, 2e4]) + shares)
+    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-6 * scale)
+
+
+def test_quantiles_of_vanishing_noise_are_the_order_statistics_of_the_draws():
+    means = jnp.array([3.0, -1.0, 1e-3, 2e4, 0.5]).reshape(5, 1, 1)
+    probabilities = [0.1, 0.3, 0.5, 0.7, 0.9]
+    for log_variance in (-80.0, -500.0):
+        outputs = jnp.concatenate([means, jnp.full_like(means, log_variance)], axis=-1)
+        found = bb.predictive_quantiles(lk.HeteroscedasticGaussian(), outputs, probabilities)
+        np.testing.assert_allclose(found[0, 0], np.sort(means.ravel()), rtol=2e-7)
+    outputs = 1e4 * jnp.arange(1000.0).reshape(1000, 1, 1)
+    found = bb.predictive_quantiles(lk.Gaussian(), outputs, np.arange(1, 1000) / 1000)[0, 0]
+    np.testing.assert_allclose(found / 1e4, np.arange(999), atol=1e-3)  # K p draws are below
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [0.3, 0.9, 1.1, 4.0, 1e6])
+def test_quantiles_of_heavy_tails_are_exact_to_rounding(degrees_of_freedom):
+    likelihood = lk.StudentT(log_degrees_of_freedom=np.log(degrees_of_freedom))
+    outputs = jnp.array([-1.0, 2.0]).reshape(2, 1, 1)
+    df = np.exp(np.asarray(likelihood.log_degrees_of_freedom, np.float64))
+    found = bb.predictive_quantiles(likelihood, outputs, [1e-4, 1e-3, 1 - 1e-3, 1 - 1e-4])[0, 0]
+    tails = st.t(df).sf
+    for tail, low, high in zip([1e-4, 1e-3], found[:2], found[:1:-1], strict=True):
+        reach = (tails(-1 - low) + tails(2 - low)) / 2, (tails(high + 1) + tails(high - 2)) / 2
+        np.testing.assert_allclose(reach, tail, rtol=1e-5)
+
+
+@every_continuous_likelihood
+def test_quantiles_of_a_mirrored_mixture_are_mirrored(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 50, 3)
+    signs = jnp.array([-1.0] if name != "HeteroscedasticGaussian" else [-1.0, 1.0])
+    mirrored = outputs * signs[None, None]
+    found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
+    other = bb.predictive_quantiles(likelihood, mirrored, EXTREMES)
+    np.testing.assert_allclose(found, -other[..., ::-1], atol=5e-6)
+    both = bb.predictive_quantiles(likelihood, jnp.concatenate([outputs, mirrored]), [0.5])
+    np.testing.assert_allclose(both, 0, atol=5e-6)
+
+
+def test_quantiles_shift_and_scale_with_the_target():
+    outputs, scale, shift = outputs_of("Gaussian", 40, 3), 2.5, 7.0
+    plain = bb.predictive_quantiles(lk.StudentT(-0.5), outputs, EXTREMES)
+    likelihood = lk.StudentT(-0.5 + np.log(scale))
+    moved = bb.predictive_quantiles(likelihood, scale * outputs + shift, EXTREMES)
+    np.testing.assert_allclose(moved, scale * plain + shift, rtol=2e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("log_rate", [-20.0, -1.0, 0.7, 3.0, 6.0])
+def test_quantiles_of_counts_are_the_smallest_that_reach_the_probability(log_rate):
+    outputs = jnp.asarray(log_rate).reshape(1, 1, 1)
+    probabilities = np.linspace(0.01, 0.99, 23)
+    found = bb.predictive_quantiles(lk.Poisson(), outputs, probabilities)[0, 0]
+    expected = st.poisson.ppf(probabilities, np.exp(np.float64(np.float32(log_rate))))
+    np.testing.assert_array_equal(found, expected)
+    assert not np.signbit(found).any()
+
+
+@every_ordered_likelihood
+def test_quantiles_rise_with_the_probability(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 3)
+    close = 0.3 + 1e-7 * np.arange(20)  # closer than the rounding of a mean over draws
+    probabilities = np.concatenate([[1e-30, 1e-4], close, np.linspace(0.31, 0.99, 40), [1 - 1e-9]])
+    found = bb.predictive_quantiles(likelihood, outputs, probabilities)
+    assert (jnp.diff(found, axis=-1) >= 0).all()
+    assert jnp.isfinite(found).all()
+
+
+@every_ordered_likelihood
+def test_quantiles_of_a_row_do_not_depend_on_the_other_rows(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 9)
+    found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
+    others = outputs.at[:, 1:].set(jnp.nan)
+    again = bb.predictive_quantiles(likelihood, others, EXTREMES)
+    np.testing.assert_array_equal(found[0], again[0])
+    assert jnp.isnan(again[1:]).all()
+    alone = bb.predictive_quantiles(likelihood, outputs[:, :1], EXTREMES)
+    np.testing.assert_allclose(alone[0], found[0], rtol=2e-6, atol=1e-6)
+
+
+@every_ordered_likelihood
+def test_quantiles_in_jit_are_those_outside(name):
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 9)
+    probabilities = jnp.array([0.1, 0.5, 0.75])
+    found = jax.jit(bb.predictive_quantiles)(likelihood, outputs, probabilities)
+    expected = bb.predictive_quantiles(likelihood, outputs, probabilities)
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, 1.5, np.nan])
+def test_probabilities_outside_of_the_open_interval_are_refused(wrong):
+    outputs = jnp.zeros((2, 3, 1))
+    with pytest.raises(ValueError, match=f"lie strictly between 0 and 1; got {wrong}"):
+        bb.predictive_quantiles(lk.Gaussian(), outputs, [0.5, wrong])
+
+
+def test_probabilities_of_another_shape_are_refused():
+    outputs = jnp.zeros((2, 3, 1))
+    with pytest.raises(ValueError, match=r"probabilities must have one axis; got shape \(\)"):
+        bb.predictive_quantiles(lk.Gaussian(), outputs, 0.5)
+
+
+@pytest.mark.parametrize("likelihood", [lk.Probit(), lk.Bernoulli(), lk.Categorical()])
+def test_targets_without_an_order_have_no_quantiles(likelihood):
+    outputs, message = jnp.zeros((2, 3, 1)), "methods cdf and survival, .*; got "
+    with pytest.raises(TypeError, match=message + type(likelihood).__name__):
+        bb.predictive_quantiles(likelihood, outputs, [0.5])
+    with pytest.raises(TypeError, match=message + type(likelihood).__name__):
+        bb.predictive_cdf(likelihood, outputs, np.zeros(3))

@@ -8,11 +8,16 @@ from .likelihoods import (
     Gaussian,
     HeteroscedasticGaussian,
     Likelihood,
+    OrderedLikelihood,
     Poisson,
     Probit,
     StudentT,
+)
+from .predictive import (
+    predictive_cdf,
     predictive_log_density,
     predictive_mean,
+    predictive_quantiles,
     predictive_variance,
 )
 from .special import log_ndtr
@@ -30,6 +35,10 @@ from .training import FitState, StepInfo, init, step
 from .loop import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit, fit_many
 from . import metrics
+from .interfaces.classifier import BBAlphaClassifier
+from .interfaces.estimator import Uncertainty
+from .interfaces.regressor import BBAlphaRegressor
+from . import datasets
 
 __all__ = [
     "Dataset",
@@ -46,11 +55,14 @@ __all__ = [
     "Gaussian",
     "HeteroscedasticGaussian",
     "Likelihood",
+    "OrderedLikelihood",
     "Poisson",
     "Probit",
     "StudentT",
+    "predictive_cdf",
     "predictive_log_density",
     "predictive_mean",
+    "predictive_quantiles",
     "predictive_variance",
     "log_ndtr",
     "Layout",
@@ -72,4 +84,8 @@ __all__ = [
     "fit",
     "fit_many",
     "metrics",
+    "BBAlphaClassifier",
+    "Uncertainty",
+    "BBAlphaRegressor",
+    "datasets",
 ]

@@ -2,7 +2,8 @@
 
 A likelihood is a value with four methods, whose array fields are hyper-parameters: passed to
 `bbalpha.fit` as `hyperparams=`, they are learned. Outputs have shape (..., data, columns), where
-leading axes are draws of θ; the functions at the end average over such draws.
+leading axes are draws of θ. Where the targets are ordered, the likelihood has a distribution
+function too, `cdf`, and its complement `survival`, which keeps its digits in the upper tail.
 """
 
 import math
@@ -15,11 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.special import betaln, logsumexp, ndtr
+from jax.scipy.special import betaln
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
-from bbalpha.special import LOG_TWO_PI, log_ndtr, poisson_log_height
+from bbalpha.special import (
+    LOG_TWO_PI,
+    log_ndtr,
+    ndtr,
+    poisson_log_height,
+    poisson_tails,
+    student_t_cdf,
+)
 
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
 
@@ -70,6 +78,22 @@ class Likelihood(Protocol):
         ...
 
 
+@runtime_checkable
+class OrderedLikelihood(Likelihood, Protocol):
+    """A likelihood of ordered targets, whose predictions have quantiles.
+
+    Both methods take any real numbers as targets and speak of each column by itself.
+    """
+
+    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(Y ≤ y) for every target."""
+        ...
+
+    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(Y > y) for every target: 1 − cdf, without its cancellation."""
+        ...
+
+
 class Gaussian(eqx.Module):
     """A continuous target with the same noise everywhere: y ~ N(output, σ²).
 
@@ -106,6 +130,18 @@ class Gaussian(eqx.Module):
         noise = jax.random.normal(key, outputs.shape, outputs.dtype)
         return outputs + jnp.sqrt(self.variance(outputs)) * noise
 
+    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return Φ((y − output) / σ) for every target."""
+        return ndtr(self._score(outputs, targets))
+
+    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return Φ((output − y) / σ) for every target."""
+        return ndtr(-self._score(outputs, targets))
+
+    def _score(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        (log_variance,) = _fields(self, outputs)
+        return _score(targets, outputs, 0.5 * log_variance)
+
 
 class HeteroscedasticGaussian(eqx.Module):
     """A continuous target whose noise is an output too: y ~ N(m, exp(s)), outputs = [m, s].
@@ -134,6 +170,16 @@ class HeteroscedasticGaussian(eqx.Module):
         """Return the means plus noise."""
         mean, log_variance = _halves(outputs)
         return mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
+
+    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return Φ((y − m) / exp(s/2)) for every target."""
+        mean, log_variance = _halves(outputs)
+        return ndtr(_score(targets, mean, 0.5 * log_variance))
+
+    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return Φ((m − y) / exp(s/2)) for every target."""
+        mean, log_variance = _halves(outputs)
+        return ndtr(-_score(targets, mean, 0.5 * log_variance))
 
 
 class StudentT(eqx.Module):
@@ -176,6 +222,16 @@ class StudentT(eqx.Module):
         log_scale, log_df = _fields(self, outputs)
         noise = jax.random.t(key, jnp.exp(log_df), outputs.shape, outputs.dtype)
         return outputs + jnp.exp(log_scale) * noise
+
+    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(t ≤ (y − output) / scale) for every target."""
+        log_scale, log_df = _fields(self, outputs)
+        return student_t_cdf(_score(targets, outputs, log_scale), jnp.exp(log_df))
+
+    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(t ≤ (output − y) / scale) for every target."""
+        log_scale, log_df = _fields(self, outputs)
+        return student_t_cdf(-_score(targets, outputs, log_scale), jnp.exp(log_df))
 
 
 class Probit(eqx.Module):
@@ -293,49 +349,24 @@ class Poisson(eqx.Module):
         """Return counts."""
         return jax.random.poisson(key, jnp.exp(outputs))
 
+    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(Y ≤ y) for every target, which need not be a whole number."""
+        return poisson_tails(_aligned(targets, outputs), outputs)[0]
 
-def predictive_mean(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
-    """Return the mean of every target, E[y] = E_θ[E[y|θ]], over the draws on the first axis.
-
-    >>> print(bb.predictive_mean(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
-    [[1.]]
-    """
-    _check_draws(outputs)
-    return jnp.mean(likelihood.mean(outputs), axis=0)
-
-
-def predictive_variance(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
-    """Return the variance of every target over the draws on the first axis.
-
-    Var[y] = E_θ[Var[y|θ]] + Var_θ[E[y|θ]]: the noise, and what is not known about θ.
-
-    >>> print(bb.predictive_variance(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
-    [[2.]]
-    """
-    _check_draws(outputs)
-    noise = jnp.mean(likelihood.variance(outputs), axis=0)
-    return noise + jnp.var(likelihood.mean(outputs), axis=0)
-
-
-def predictive_log_density(
-    likelihood: Likelihood, outputs: Outputs, targets: ArrayLike
-) -> Float[Array, "..."]:
-    """Return log (1/K) Σₖ p(yₙ|xₙ, θₖ) of every datum, in nats; higher is better.
-
-    The K draws are on the first axis of the outputs. The logarithm of a mean over few draws is
-    biased low: use 1,000 or more.
-
-    >>> outputs = jnp.array([[[-100.0]], [[100.0]]])  # two draws, certain of the opposite
-    >>> print(f"{bb.predictive_log_density(bb.Bernoulli(), outputs, jnp.ones(1)).item():.4f}")
-    -0.6931
-    """
-    _check_draws(outputs)
-    return logsumexp(likelihood.log_prob(outputs, targets), axis=0) - math.log(len(outputs))
+    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
+        """Return P(Y > y) for every target, which need not be a whole number."""
+        return poisson_tails(_aligned(targets, outputs), outputs)[1]
 
 
 def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
     """Log N(residual; 0, exp(log_variance)), entry by entry."""
     return -0.5 * (LOG_TWO_PI + log_variance + jnp.square(residuals) * jnp.exp(-log_variance))
+
+
+def _score(targets: ArrayLike, center: Array, log_scale: Array) -> Array:
+    """(target − center) / scale, where a scale that underflows is the smallest number."""
+    scale = jnp.maximum(jnp.exp(log_scale), jnp.finfo(center.dtype).tiny)
+    return (_aligned(targets, center) - center) / scale
 
 
 def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Array:
@@ -388,10 +419,3 @@ def _halves(outputs: Outputs) -> list[Array]:
         rule = "an even number of columns, means and then log-variances"
         raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
     return jnp.split(outputs, 2, axis=-1)
-
-
-def _check_draws(outputs: Outputs) -> None:
-    """Raise if there is no axis of draws to average over."""
-    if outputs.ndim < 3:
-        rule = "shape (draws, data, columns)"
-        raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")

@@ -1,0 +1,1 @@
+"""Ways in for people who know another library: scikit-learn's estimators."""

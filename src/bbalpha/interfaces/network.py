@@ -1,0 +1,80 @@
+"""The network of an estimator: its functions, where its weights start, and their prior.
+
+Functions are made once for each activation, because compiled programs are cached by them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from bbalpha.data import Dataset
+from bbalpha.families import CappedGaussian, DiagonalGaussian, Family
+from bbalpha.layout import Layout
+from bbalpha.likelihoods import Likelihood
+from bbalpha.models import mlp
+
+ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "logistic": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+}
+INITIAL_DEVIATION = 0.1  # of the means of weights and biases, Section 4
+WIDEST = 0.9  # part of the prior's variance at which q may start; at 1 it could not move
+
+
+@cache
+def model_of(activation: str) -> Callable:
+    """The function from weights and inputs to outputs."""
+    return partial(mlp, activation=ACTIVATIONS[activation])
+
+
+@cache
+def log_likelihood_of(activation: str) -> Callable:
+    """The log-likelihood of a batch, one number per row; the likelihood is a hyper-parameter."""
+    model = model_of(activation)
+
+    def log_likelihood(params: PyTree, batch: Dataset, likelihood: Likelihood) -> Array:
+        return likelihood.log_prob(model(params, batch.inputs), batch.targets)
+
+    return log_likelihood
+
+
+def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
+    """The tree of the weights without their values, for layers of these sizes."""
+    shape = partial(jax.ShapeDtypeStruct, dtype=jnp.zeros(()).dtype)
+    return [
+        {"weights": shape((rows, columns)), "biases": shape((columns,))}
+        for rows, columns in pairwise(sizes)
+    ]
+
+
+def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
+    """The means at which q starts, those of the last biases around the usual `level` of outputs."""
+    stream = np.random.RandomState(seed)
+    start = jax.tree.map(
+        lambda leaf: stream.normal(0, INITIAL_DEVIATION, leaf.shape), shapes_of(sizes)
+    )
+    start[-1]["biases"] += level
+    return jax.tree.map(jnp.asarray, start)
+
+
+def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalGaussian:
+    """Independent Gaussians around 0, those of the last biases around `level`."""
+    shapes = shapes_of(sizes)
+    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    mean[-1]["biases"] += level.astype(mean[-1]["biases"].dtype)
+    layout = Layout.of(shapes)
+    return DiagonalGaussian(layout.flatten(mean), jnp.full(layout.size, 2 * math.log(scale)))
+
+
+def as_wide_as(last: Family, mean: Float[Array, " params"], prior: Family) -> CappedGaussian:
+    """A start of q with the variances of the last one, as far as the prior lets it."""
+    part = jnp.minimum(last.variance / prior.variance, WIDEST)
+    return CappedGaussian(mean, jnp.log(part) - jnp.log1p(-part))

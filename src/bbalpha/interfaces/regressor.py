@@ -1,0 +1,203 @@
+"""The scikit-learn regressor: numbers with their predictive distributions."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bbalpha.data import Standardizer, standardize
+from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.likelihoods import (
+    LOG_DEGREES_OF_FREEDOM,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Likelihood,
+    Poisson,
+    StudentT,
+)
+from bbalpha.predictive import predictive_mean, predictive_quantiles, predictive_variance
+
+HALF_A_COUNT = 0.5  # so that the usual level of counts that are all zero has a logarithm
+
+
+class BBAlphaRegressor(RegressorMixin, Estimator):
+    """A Bayesian network for numbers, one or several per row, inferred by BB-α.
+
+    Likelihoods: "gaussian" (the default), "heteroscedastic" (the noise depends on the inputs),
+    "student_t" (outliers) and "poisson" (counts). Inputs are standardized inside, and so are the
+    targets unless they are counts; noise variances are learned. The other settings are explained
+    at `__init__`.
+
+    Attributes:
+        posterior_: The `Posterior` of the weights, in standardized units; `posterior_.hyperparams`
+            is the likelihood with what was learned of the noise.
+        input_units_: The `Standardizer` of the inputs.
+        target_units_: The `Standardizer` of the targets.
+        n_iter_: How many epochs the last fit took.
+        n_features_in_: Columns of the inputs.
+        feature_names_in_: Their names, if `fit` saw a DataFrame.
+        n_outputs_: Columns of the targets.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-2, 2, 100)[:, None]
+    >>> y = 3 * x[:, 0] + np.random.RandomState(0).normal(size=100)
+    >>> model = bb.BBAlphaRegressor(hidden_layer_sizes=(), random_state=0).fit(x, y)
+    >>> mean, std = model.predict([[1.0]], return_std=True)
+    >>> print(f"{mean[0]:.1f} ± {std[0]:.1f}")
+    3.1 ± 1.0
+    """
+
+    _likelihoods = ("gaussian", "heteroscedastic", "student_t", "poisson")
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BBAlphaRegressor":
+        """Learn from one more piece of the data.
+
+        Rows are kept, and used again with the next pieces, until there are more than
+        `memory_size`; so many small pieces give what one `fit` gives. Then they are forgotten and
+        their posterior is the prior of what follows, by Bayes' rule: every row counts once, and a
+        row given twice counts twice. The units are those of the first piece.
+        """
+        first = not hasattr(self, "posterior_")
+        self._check_settings()
+        X, y = self._validated(X, y, reset=first)
+        self._update(X, y, sample_weight)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The predictive mean of every row, and its standard deviation if asked for."""
+        check_is_fitted(self)
+        mean = self._shaped(self.target_units_.inverse(self._summary(X, predictive_mean)))
+        if not return_std:
+            return mean
+        variance = self._summary(X, predictive_variance)
+        return mean, self._shaped(np.sqrt(self.target_units_.inverse_variance(variance)))
+
+    def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Quantiles of the predictive distribution, of shape (rows, [outputs,] quantiles).
+
+        They are those of the mixture over all draws of the weights, found by inverting its
+        distribution function.
+
+        Args:
+            X: Inputs.
+            quantiles: Probabilities between 0 and 1.
+
+        Raises:
+            ValueError: If one of them is not.
+        """
+        quantiles = np.atleast_1d(np.asarray(quantiles, float))
+        if not ((quantiles > 0) & (quantiles < 1)).all():
+            raise ValueError(
+                f"quantiles must lie between 0 and 1; got quantiles={quantiles.tolist()}."
+            )
+        values = np.moveaxis(self._summary(X, predictive_quantiles, quantiles), -1, 0)
+        return np.stack([self._shaped(self.target_units_.inverse(value)) for value in values], -1)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """The central interval that holds a new target with this probability: lower, upper.
+
+        Args:
+            X: Inputs.
+            coverage: Probability of the interval, between 0 and 1.
+
+        Returns:
+            An array of shape (rows, [outputs,] 2).
+
+        Raises:
+            ValueError: If `coverage` is not between 0 and 1.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1; got coverage={coverage}.")
+        return self.predict_quantiles(X, ((1 - coverage) / 2, (1 + coverage) / 2))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draws of new targets, of shape (rows, [outputs,] n_samples).
+
+        Every draw has weights of its own, which all rows share.
+        """
+        draws = self._draws(X, n_samples, random_state)
+        return np.stack([self._shaped(self.target_units_.inverse(draw)) for draw in draws], -1)
+
+    def decompose(self, X: Any) -> Uncertainty:
+        """The predictive variance of every row as noise and what is not known of the weights."""
+        parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, _variances)]
+        return Uncertainty(*map(self._shaped, (parts[0] + parts[1], *parts)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = self.likelihood == "poisson"
+        return tags
+
+    def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Both as float64 matrices."""
+        X, y = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, y_numeric=True, multi_output=True
+        )
+        if reset:
+            self._is_vector = y.ndim == 1
+            self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
+        y = np.asarray(y, np.float64).reshape(len(X), -1)
+        if y.shape[1] != self.n_outputs_:
+            raise ValueError(
+                f"y must have {self.n_outputs_} columns, as in the first fit; got {y.shape[1]}."
+            )
+        if self.likelihood == "poisson" and not ((y >= 0) & (y == np.floor(y))).all():
+            wrong = y[(y < 0) | (y != np.floor(y))][0]
+            raise ValueError(f"y must hold counts for likelihood='poisson'; got {wrong}.")
+        return X, y
+
+    def _most_typical(self, X: Any) -> np.ndarray:
+        return self.predict_quantiles(X, 0.5)[..., 0]
+
+    def _target_facts(self) -> dict[str, Any]:
+        """What a file must say of the targets beside their units."""
+        return {"is_vector": self._is_vector}
+
+    def _restore_targets(self, facts: dict[str, Any]) -> None:
+        self.n_outputs_ = self.target_units_.mean.size
+        self._is_vector = bool(facts["is_vector"]) and self.n_outputs_ == 1
+
+    def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
+        if self.likelihood == "poisson":
+            return Standardizer(np.zeros(self.n_outputs_), np.ones(self.n_outputs_))
+        return standardize(y, weights)[1]
+
+    def _new_likelihood(self) -> Likelihood:
+        zeros = jnp.zeros(self.n_outputs_)
+        match self.likelihood:
+            case "heteroscedastic":
+                return HeteroscedasticGaussian()
+            case "student_t":
+                return StudentT(zeros, zeros + LOG_DEGREES_OF_FREEDOM)
+            case "poisson":
+                return Poisson()
+            case _:
+                return Gaussian(zeros)
+
+    def _num_outputs(self) -> int:
+        return self.n_outputs_ * (2 if self.likelihood == "heteroscedastic" else 1)
+
+    def _level(self, rows: Rows) -> np.ndarray:
+        """The usual level of each output: 0 in standardized units, the log-rate of counts."""
+        if self.likelihood != "poisson":
+            return np.zeros(self._num_outputs())
+        totals = rows.sample_weight @ rows.targets + HALF_A_COUNT
+        return np.log(totals / rows.sample_weight.sum())
+
+    def _strata(self, rows: Rows) -> None:
+        return None
+
+    def _shaped(self, columns: Any) -> np.ndarray:
+        """A vector if the targets of `fit` were one."""
+        return columns[:, 0] if self._is_vector else columns
+
+
+def _variances(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
+    """The noise, and the variance of the mean over draws."""
+    noise = jnp.mean(likelihood.variance(outputs), axis=0)
+    return noise, jnp.var(likelihood.mean(outputs), axis=0)

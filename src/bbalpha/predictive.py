@@ -1,0 +1,185 @@
+"""Predictions: the distribution of a target once θ is averaged out.
+
+It is the mixture (1/K) Σₖ p(y|x, θₖ) over K draws of θ, which lie on the first axis of the outputs,
+of shape (draws, data, columns).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.scipy.special import logsumexp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from bbalpha.likelihoods import Likelihood, OrderedLikelihood, Outputs
+
+
+def predictive_mean(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
+    """Return the mean of every target, E[y] = E_θ[E[y|θ]], over the draws on the first axis.
+
+    >>> print(bb.predictive_mean(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
+    [[1.]]
+    """
+    _check_draws(outputs)
+    return jnp.mean(likelihood.mean(outputs), axis=0)
+
+
+def predictive_variance(likelihood: Likelihood, outputs: Outputs) -> Float[Array, "..."]:
+    """Return the variance of every target over the draws on the first axis.
+
+    Var[y] = E_θ[Var[y|θ]] + Var_θ[E[y|θ]]: the noise, and what is not known about θ.
+
+    >>> print(bb.predictive_variance(bb.Gaussian(), jnp.array([[[0.0]], [[2.0]]])))
+    [[2.]]
+    """
+    _check_draws(outputs)
+    noise = jnp.mean(likelihood.variance(outputs), axis=0)
+    return noise + jnp.var(likelihood.mean(outputs), axis=0)
+
+
+def predictive_log_density(
+    likelihood: Likelihood, outputs: Outputs, targets: ArrayLike
+) -> Float[Array, "..."]:
+    """Return log (1/K) Σₖ p(yₙ|xₙ, θₖ) of every datum, in nats; higher is better.
+
+    The K draws are on the first axis of the outputs. The logarithm of a mean over few draws is
+    biased low: use 1,000 or more.
+
+    >>> outputs = jnp.array([[[-100.0]], [[100.0]]])  # two draws, certain of the opposite
+    >>> print(f"{bb.predictive_log_density(bb.Bernoulli(), outputs, jnp.ones(1)).item():.4f}")
+    -0.6931
+    """
+    _check_draws(outputs)
+    return logsumexp(likelihood.log_prob(outputs, targets), axis=0) - math.log(len(outputs))
+
+
+def predictive_cdf(
+    likelihood: Likelihood, outputs: Outputs, targets: ArrayLike
+) -> Float[Array, "..."]:
+    """Return P(Y ≤ yₙ|xₙ) = (1/K) Σₖ P(Y ≤ yₙ|xₙ, θₖ) of every target; uniform is best.
+
+    Raises:
+        TypeError: If the targets of the likelihood are not ordered.
+
+    >>> outputs = jnp.array([[[-1.0]], [[1.0]]])
+    >>> print(bb.predictive_cdf(bb.Gaussian(), outputs, jnp.zeros(1)))
+    [[0.5]]
+    """
+    _check_draws(outputs)
+    return jnp.mean(_ordered(likelihood).cdf(outputs, targets), axis=0)
+
+
+def predictive_quantiles(
+    likelihood: Likelihood, outputs: Outputs, probabilities: ArrayLike | Sequence[float]
+) -> Float[Array, "data columns probabilities"]:
+    """Return the quantiles of every target: the smallest y with P(Y ≤ y|xₙ) ≥ p.
+
+    They are those of the mixture itself, not of a sample from it, to rounding, and whole numbers
+    for a count. Above the median P(Y > y) ≤ 1 − p is solved instead, so that p near 1 is as exact
+    as p near 0; give such p in float64 or as Python numbers, since 1 − p has few digits in float32.
+
+    Args:
+        likelihood: One with ordered targets (`OrderedLikelihood`).
+        outputs: Outputs of the model, of shape (draws, data, columns).
+        probabilities: Values of p between 0 and 1.
+
+    Raises:
+        TypeError: If the targets of the likelihood are not ordered.
+        ValueError: If the outputs have another shape, or a probability lies outside of (0, 1).
+
+    >>> outputs = jnp.array([[[-1.0]], [[1.0]]])
+    >>> low, high = bb.predictive_quantiles(bb.Gaussian(), outputs, [0.05, 0.95])[0, 0]
+    >>> print(f"{low:.3f} {high:.3f}")
+    -2.284 2.284
+    """
+    if outputs.ndim != 3:
+        rule = "shape (draws, data, columns)"
+        raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
+    upper, tails = _tails(probabilities)
+    levels = (len(outputs) * tails).astype(outputs.dtype)
+    return _quantiles(_ordered(likelihood), outputs, upper, levels)
+
+
+@eqx.filter_jit
+def _quantiles(likelihood: OrderedLikelihood, outputs: Array, upper: Array, levels: Array) -> Array:
+    """The smallest y with Σₖ P(Y ≤ y|θₖ) ≥ level, or Σₖ P(Y > y|θₖ) ≤ level where upper.
+
+    Sums rather than means: where draws lie so far apart that K p of them decide, none is lost.
+    """
+    like = jnp.zeros(jax.eval_shape(likelihood.mean, outputs).shape[1:], outputs.dtype)
+
+    def below(y):
+        return jnp.sum(likelihood.cdf(outputs, y), axis=0)
+
+    def minus_above(y):
+        return -jnp.sum(likelihood.survival(outputs, y), axis=0)
+
+    def quantile(upper_and_level):
+        upper, level = upper_and_level
+        return jax.lax.cond(
+            upper,
+            lambda: _smallest_number(minus_above, -level, like),
+            lambda: _smallest_number(below, level, like),
+        )
+
+    return jnp.moveaxis(jax.lax.map(quantile, (upper, levels)), 0, -1)
+
+
+def _smallest_number(increasing: Callable[[Array], Array], level: Array, like: Array) -> Array:
+    """The smallest y with increasing(y) ≥ level, entry by entry, NaN where the function is NaN.
+
+    Bisects the floating-point numbers themselves, numbered in their order from −∞ to ∞, which needs
+    neither a bracket nor a scale and takes as many steps as a number has bits. All levels share one
+    tree of midpoints, so that y rises with the level even where rounding makes the function waver.
+    """
+    bits = jnp.finfo(like.dtype).bits
+    inf = jax.lax.bitcast_convert_type(jnp.full_like(like, jnp.inf), jnp.dtype(f"int{bits}"))
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = (low & high) + ((low ^ high) >> 1)  # (low + high) / 2 without overflow
+        reached = increasing(_number(middle, like.dtype)) >= level
+        return jnp.where(reached, low, middle), jnp.where(reached, middle, high)
+
+    _, high = jax.lax.fori_loop(0, bits, halve, (~inf, inf + 1))  # after ∞ comes NaN
+    return _number(high, like.dtype)
+
+
+def _number(rank: Array, dtype: np.dtype) -> Array:
+    """The floating-point number of each rank in their order; without full precision it is 0."""
+    magnitude = jax.lax.bitcast_convert_type(jnp.where(rank < 0, ~rank, rank), dtype)
+    number = jnp.where(rank < 0, -magnitude, magnitude)
+    return jnp.where(magnitude < jnp.finfo(dtype).tiny, 0, number)
+
+
+def _tails(probabilities: ArrayLike | Sequence[float]) -> tuple:
+    """Whether each probability is above ½, and 1 − p if it is or p if it is not."""
+    known = not isinstance(probabilities, Tracer)
+    values = np.asarray(probabilities, np.float64) if known else probabilities
+    if values.ndim != 1:
+        raise ValueError(f"probabilities must have one axis; got shape {values.shape}.")
+    if known and not (inside := (values > 0) & (values < 1)).all():
+        rule = "lie strictly between 0 and 1"
+        raise ValueError(f"probabilities must {rule}; got {values[~inside][0]}.")
+    upper = values > 0.5
+    return upper, abs(upper - values)
+
+
+def _ordered(likelihood: Likelihood) -> OrderedLikelihood:
+    """The likelihood, provided that it has a distribution function."""
+    if not isinstance(likelihood, OrderedLikelihood):
+        rule = "have the methods cdf and survival, as those of ordered targets do"
+        raise TypeError(f"likelihood must {rule}; got {type(likelihood).__name__}.")
+    return likelihood
+
+
+def _check_draws(outputs: Outputs) -> None:
+    """Raise if there is no axis of draws to average over."""
+    if outputs.ndim < 3:
+        rule = "shape (draws, data, columns)"
+        raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
