@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import problems
 import steps
 
-from bbalpha.epochs import order_of_epoch, run_steps
+from bbalpha.epochs import no_order, run_steps
 
 NUM_LISTED = 8
 
@@ -61,7 +61,7 @@ def _meanings(problem, resample_every):
     """The shape of each kernel's result and the operation of the program that it comes from."""
     state = steps.state_of(problem, jax.random.key(0), resample_every)
     rows = steps.rows_of(problem)
-    order = order_of_epoch(state, rows, problem.batch_size)
+    order = no_order(rows, problem.batch_size)
     lowered = run_steps.lower(state, rows, order, jnp.asarray(1), problem.batch_size)
     pattern = r'%(\S+) = (\w+\[[\d,]*\])\S* .*?op_name="([^"]*)"'
     found = re.findall(pattern, lowered.compile().as_text())

@@ -11,7 +11,7 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bbalpha as bb
-from bbalpha.epochs import Rows, order_of_epoch, order_of_epoch_many, run_steps, run_steps_many
+from bbalpha.epochs import Rows, no_order, run_steps, run_steps_many
 
 ALPHA = 0.5
 RATE = 1e-3
@@ -21,7 +21,7 @@ def ours(problem, num_steps, resample_every=1, sample_chunk=None):
     """The compiled loop inside `bb.fit`."""
     state = state_of(problem, jax.random.key(0), resample_every, sample_chunk)
     rows = rows_of(problem)
-    order = order_of_epoch(state, rows, problem.batch_size)
+    order = no_order(rows, problem.batch_size)
     num_steps = jnp.asarray(num_steps)
     return lambda: run_steps(state, rows, order, num_steps, problem.batch_size)[0]
 
@@ -32,7 +32,7 @@ def replicas(problem, num_steps, num_replicas):
     state = jax.vmap(lambda key: state_of(problem, key))(keys)
     rows = rows_of(problem)
     size = problem.batch_size
-    order = order_of_epoch_many(state, rows, size, None)
+    order = no_order(rows, size, state.step.shape)
     num_steps = jnp.asarray(num_steps)
     return lambda: run_steps_many(state, rows, order, num_steps, size, None)[0]
 

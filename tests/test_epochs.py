@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.epochs import Rows, order_of_epoch, run_steps
+from bbalpha.epochs import Rows, no_order, order_of_epoch, run_steps
 from bbalpha.training import KEPT_NOISE
 
 NUM_DATA, BATCH_SIZE, NUM_SAMPLES, RESAMPLE_EVERY = 7, 2, 5, 3
@@ -47,7 +47,7 @@ def kept_noise(request, monkeypatch):
 
 def run(state, *counts):
     """The state after some steps of the compiled loop, in one call for each count."""
-    order = order_of_epoch(state, ROWS, BATCH_SIZE)
+    order = no_order(ROWS, BATCH_SIZE)
     for count in counts:
         state, order, _, _ = run_steps(state, ROWS, order, count, BATCH_SIZE)
     return state

@@ -18,6 +18,8 @@ from bbalpha.training import FitState, energy_of_batch, noise_keys, noise_of_ste
 
 CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
+LITTLE_WORK = 2**31  # products of a row, a draw and a weight, a second or less
+NOT_OPTIMIZED = {"xla_backend_optimization_level": 0}
 ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
 
 Order = tuple[Int[Array, "*replicas batches batch"], Float[Array, "*replicas batches batch"]]
@@ -43,21 +45,22 @@ def run_steps(
 
     The order of an epoch's rows follows from the key and the epoch, so that a run may stop and go
     on anywhere; it is handed on because drawing it for a million rows takes as long as a thousand
-    steps. The loop ends at the first step that is not finite.
+    steps. A state at the start of an epoch needs none: `no_order` will do. The loop ends at the
+    first step that is not finite.
     """
     num_batches = -(-rows.num_rows // batch_size)
     last_step = state.step + num_steps
 
     def run_epoch(carry: tuple) -> tuple:
         state, order, sums, index, _ = carry
-        end_of_epoch = (state.step // num_batches + 1) * num_batches
-        end = jnp.minimum(end_of_epoch, last_step)
-        state, energy, finite = _run_until(end, state, rows, order, num_batches)
         order = jax.lax.cond(
-            state.step == end_of_epoch,
+            state.step % num_batches == 0,
             lambda: order_of_epoch(state, rows, batch_size),
             lambda: order,
         )
+        end_of_epoch = (state.step // num_batches + 1) * num_batches
+        end = jnp.minimum(end_of_epoch, last_step)
+        state, energy, finite = _run_until(end, state, rows, order, num_batches)
         return state, order, sums.at[index].set(energy), index + 1, finite
 
     sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
@@ -69,7 +72,6 @@ def run_steps(
     return state, order, sums, finite
 
 
-@partial(jax.jit, static_argnames="batch_size")
 def order_of_epoch(state: FitState, rows: Rows, batch_size: int) -> Order:
     """The rows and weights of the batches of the epoch that the state is in."""
     num_batches = -(-rows.num_rows // batch_size)
@@ -78,9 +80,25 @@ def order_of_epoch(state: FitState, rows: Rows, batch_size: int) -> Order:
     return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
 
 
-@jax.jit
+def no_order(rows: Rows, batch_size: int, replicas: tuple[int, ...] = ()) -> Order:
+    """Room for the order of an epoch."""
+    shape = (*replicas, -(-rows.sample_weight.shape[-1] // batch_size), batch_size)
+    return jnp.asarray(np.zeros(shape, int)), jnp.asarray(np.zeros(shape))
+
+
 def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
-    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
+    """The energy on all data, with the draws of the next step.
+
+    It is needed once. Where that takes little, code that is not optimized is ready a second
+    earlier on CPU.
+    """
+    work = rows.sample_weight.size * state.method.num_samples * state.method.layout.size
+    is_little = work <= LITTLE_WORK and jax.default_backend() == "cpu"
+    return (_energy_ready_soon if is_little else _energy)(state, rows)
+
+
+def _energy_of_rows(state: FitState, rows: Rows) -> Float[Array, ""]:
+    """The energy of all rows, a chunk of them at a time."""
     num_slots = len(rows.sample_weight)
     chunk = min(num_slots, ENERGY_ROWS)
 
@@ -95,6 +113,10 @@ def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
         )
 
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
+
+
+_energy = jax.jit(_energy_of_rows)
+_energy_ready_soon = jax.jit(_energy_of_rows, compiler_options=NOT_OPTIMIZED)
 
 
 @partial(jax.jit, static_argnames=("batch_size", "data_axis"))
@@ -112,21 +134,12 @@ def run_steps_many(
     return jax.vmap(run, in_axes=axes)(state, rows, order, num_steps)
 
 
-@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
-def order_of_epoch_many(
-    state: FitState, rows: Rows, batch_size: int, data_axis: int | None
-) -> Order:
-    """`order_of_epoch` for every replica."""
-    order = partial(order_of_epoch, batch_size=batch_size)
-    return jax.vmap(order, in_axes=(0, _axes(data_axis)))(state, rows)
-
-
 @partial(jax.jit, static_argnames="data_axis")
 def full_energy_many(
     state: FitState, rows: Rows, data_axis: int | None
 ) -> Float[Array, " replicas"]:
     """`full_energy` of every replica."""
-    return jax.vmap(full_energy, in_axes=(0, _axes(data_axis)))(state, rows)
+    return jax.vmap(_energy_of_rows, in_axes=(0, _axes(data_axis)))(state, rows)
 
 
 def _axes(data_axis: int | None) -> Any:

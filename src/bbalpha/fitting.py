@@ -24,8 +24,7 @@ from bbalpha.epochs import (
     Rows,
     full_energy,
     full_energy_many,
-    order_of_epoch,
-    order_of_epoch_many,
+    no_order,
     run_steps,
     run_steps_many,
 )
@@ -148,7 +147,7 @@ def fit(
     if early_stopping is not None:
         _check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
-    order = order_of_epoch(state, rows, plan.batch_size)
+    order = no_order(rows, plan.batch_size)
     watch = Watch(early_stopping, callback, plan)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
@@ -226,7 +225,7 @@ def fit_many(
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
     run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
-    order = order_of_epoch_many(state, rows, plan.batch_size, data_axis)
+    order = no_order(rows, plan.batch_size, keys.shape)
     watch = Watch(None, None, plan)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     full_energies, stopped = _energy_at_the_end(

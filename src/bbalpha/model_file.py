@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,34 +24,34 @@ FORMAT_VERSION = 1
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # stands where the checksum will, while it is computed
 LENGTH_BYTES = 8  # the length of the header, at the start of a safetensors file
-PIECE = 2**20  # bytes read at a time
+PIECE = 2**16  # bytes read at a time
+DEEPEST = 20  # lists within lists; metadata of ours have six, and Python recurses into them
+LONGEST = 200  # characters of a file that a message repeats
 
 
 def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
     """Write the arrays of `tree` and `metadata`, under a temporary name that is then renamed.
 
+    A device or a pipe is written to, not replaced.
+
     Raises:
         OSError: if the file cannot be written; what was there before stays as it was.
     """
     from safetensors import SafetensorError
-    from safetensors.numpy import save_file
 
     path = Path(path)
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in _named_leaves(tree)}
     text = json.dumps(metadata | {"version": FORMAT_VERSION})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
-        permissions = temporary.stat().st_mode
-        save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
-        _seal(temporary)
-        temporary.chmod(permissions)
-        temporary.replace(path)
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe
+            with tempfile.TemporaryDirectory() as folder:
+                whole = Path(folder, "model")
+                _save(whole, arrays, text)
+                path.write_bytes(whole.read_bytes())
+        else:
+            _replace(Path(os.path.realpath(path)), arrays, text)  # a link stays a link
     except (SafetensorError, OSError) as error:
         raise OSError(f"path must name a file that can be written; got {path}: {error}.") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -69,11 +70,9 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             metadata = _checked((file.metadata() or {}).get(FORMAT, ""), path)
             _check_seal(path)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, AttributeError) as error:  # the latter for types that numpy lacks
-        raise ValueError(
-            f"path must name a complete safetensors file; got {path.name}: {error}."
-        ) from None
+            arrays = {name: _array(file, name, path) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise _incomplete(path, error) from None
     return arrays, metadata
 
 
@@ -88,8 +87,8 @@ def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTre
     unexpected = sorted(set(arrays) - {name for name, _ in named})
     if unexpected:
         raise ValueError(
-            f"the model must have a leaf for every array of the file; got {unexpected[0]} "
-            f"in {name_of_file}, which it lacks."
+            "the model must have a leaf for every array of the file; "
+            f"got {one_line(unexpected[0])} in {name_of_file}, which it lacks."
         )
     for name, leaf in named:
         if name not in arrays:
@@ -111,6 +110,47 @@ def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTre
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
+def one_line(text: Any) -> str:
+    """What a file or an error says, fit for a place within a sentence."""
+    text = str(text)
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _save(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
+    from safetensors.numpy import save_file
+
+    save_file(arrays, path, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
+    _seal(path)
+
+
+def _replace(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
+    """Put a new file in the place of what is there."""
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
+    try:
+        temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
+        permissions = temporary.stat().st_mode
+        _save(temporary, arrays, text)
+        temporary.chmod(permissions)
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _array(file: Any, name: str, path: Path) -> np.ndarray:
+    """An array of an open file; the errors are those of types and shapes that numpy lacks."""
+    try:
+        return file.get_tensor(name)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _incomplete(path, error) from None
+
+
+def _incomplete(path: Path, error: Exception) -> ValueError:
+    reason = one_line(error).rstrip(".")
+    return ValueError(f"path must name a complete safetensors file; got {path.name}: {reason}.")
+
+
 def _checked(text: str, path: Path) -> dict[str, Any]:
     """The metadata, if they are those of a model of this version."""
     metadata = _parse(text)
@@ -119,7 +159,7 @@ def _checked(text: str, path: Path) -> dict[str, Any]:
     if metadata.get("version") != FORMAT_VERSION:
         raise ValueError(
             f"path must name a bbalpha model of version {FORMAT_VERSION}; "
-            f"got version {metadata.get('version')} in {path.name}."
+            f"got version {one_line(metadata.get('version'))} in {path.name}."
         )
     return metadata
 
@@ -150,19 +190,19 @@ def _checksum(path: Path) -> tuple[int, str, str]:
     """Where the checksum of a file stands, what stands there, and what should."""
     with path.open("rb") as file:
         prefix = file.read(LENGTH_BYTES)
-        header = file.read(
-            int.from_bytes(prefix, "little")
-        )  # a length that safetensors has checked
+        # A length that safetensors has checked.
+        header = memoryview(file.read(int.from_bytes(prefix, "little")))
         match = re.search(f'"{CHECKSUM}":"([0-9a-f]{{64}})"'.encode(), header)
         if match is None:
             raise ValueError(
                 f"path must name a bbalpha model; got {path.name} without its checksum."
             )
-        blank = header[: match.start(1)] + NO_CHECKSUM.encode() + header[match.end(1) :]
-        digest = hashlib.sha256(prefix + blank)
+        digest = hashlib.sha256(prefix)
+        for part in (header[: match.start(1)], NO_CHECKSUM.encode(), header[match.end(1) :]):
+            digest.update(part)
         while piece := file.read(PIECE):
             digest.update(piece)
-    return LENGTH_BYTES + match.start(1), match.group(1).decode(), digest.hexdigest()
+    return LENGTH_BYTES + match.start(1), bytes(match.group(1)).decode(), digest.hexdigest()
 
 
 def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
@@ -172,6 +212,15 @@ def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return value if _is_shallow(value, DEEPEST) else None
+
+
+def _is_shallow(value: Any, depth: int) -> bool:
+    """Whether no more than so many lists and dictionaries lie within each other."""
+    if not isinstance(value, list | dict):
+        return True
+    items = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_shallow(item, depth - 1) for item in items)

@@ -293,7 +293,8 @@ def _check_family(field: str, example: Family | None, metadata: dict[str, Any], 
         raise ValueError(f"path must name a bbalpha model; got {file} with {field}={name!r}.")
     if example is None and name not in FAMILIES:
         raise ValueError(
-            f"{field} must be given for a family that is not bbalpha's own; got {name} in {file}."
+            f"{field} must be given for a family that is not bbalpha's own; "
+            f"got {model_file.one_line(name)} in {file}."
         )
     if example is not None and type(example).__name__ != name:
         raise ValueError(f"{field} must be a {name}, as in {file}; got a {type(example).__name__}.")

@@ -119,13 +119,18 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
             raise ValueError(
-                f"y must hold the classes {self.classes_.tolist()}; got {unknown[0]!r}."
+                f"y must hold the classes {self.classes_.tolist()}; got {unknown.tolist()[0]!r}."
             )
         return X, np.searchsorted(self.classes_, y).reshape(-1, 1)
 
     def _set_classes(self, classes: np.ndarray) -> None:
+        if classes.dtype.kind not in KINDS:
+            raise ValueError(
+                f"y must hold numbers, texts or booleans as labels; got type {classes.dtype}."
+            )
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes; got one class, {classes[0]!r}.")
+            found = f"one class, {classes.tolist()[0]!r}" if len(classes) else "none"
+            raise ValueError(f"y must hold at least two classes; got {found}.")
         if self.likelihood == "probit" and len(classes) > 2:
             raise ValueError(
                 f"likelihood must be 'softmax' for more than two classes; got likelihood='probit' "

@@ -8,7 +8,7 @@ row does not depend on which other rows are asked for.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache, partial
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -255,8 +255,6 @@ class Estimator(BaseEstimator, ABC):
     def _rows(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, new_units: bool) -> Rows:
         """The rows that count, in the units of the network."""
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("sample_weight must not be all zero; got zero for every row.")
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
             self.input_units_ = standardize(X, weights)[1]
@@ -365,6 +363,9 @@ class Estimator(BaseEstimator, ABC):
                 "hidden_layer_sizes must hold whole numbers from 1 on; "
                 f"got hidden_layer_sizes={self.hidden_layer_sizes!r}."
             )
+        if not (isinstance(self.memory_size, Integral) and int(self.memory_size) >= 0):
+            rule = "a whole number from 0 on"
+            raise ValueError(f"memory_size must be {rule}; got memory_size={self.memory_size!r}.")
         for name, highest in POSITIVE.items():
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Real) and 0 < float(value) < highest):

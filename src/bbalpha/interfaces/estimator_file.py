@@ -1,12 +1,16 @@
 """Files of fitted estimators: the posterior's file, with the rest in its metadata as JSON.
 
 So they are read by `Posterior.load` too. Whatever the file says is checked before it is used, and
-nothing is allocated by a number that it merely claims.
+nothing is allocated by a number that it merely claims. Last of all, the estimator that was read
+must write the very words that it was read from.
 """
 
 import inspect
+import math
 import reprlib
 from collections.abc import Mapping
+from itertools import pairwise
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,15 @@ import numpy as np
 from bbalpha import model_file
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.network import shapes_of
-from bbalpha.posterior import posterior_of_file
+from bbalpha.posterior import FAMILIES, posterior_of_file
+
+FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
+MOST_LAYERS = 1000  # each has a cost beside that of its weights
+LABEL_BYTES = 2**24  # of an array of text, in which every label is as long as the longest
+LETTER_BYTES = 4  # in such an array
+
+# What a value of the wrong kind may lead to while it is checked.
+ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
 
 def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None) -> None:
@@ -23,22 +35,17 @@ def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None)
 
     Raises:
         OSError: If the file cannot be written; what was there before stays as it was.
+        ValueError: If a setting or a label is of a kind that a file cannot hold.
     """
-    settings = estimator.get_params(deep=False)
-    if not isinstance(settings["random_state"], int | None):
-        settings["random_state"] = None  # a generator has moved on; its seed is below
-    section = {
-        "class": type(estimator).__name__,
-        "settings": {name: _plain(value) for name, value in settings.items()},
-        "seed": estimator._seed,
-        "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
-        "input_units": _units(estimator.input_units_),
-        "target_units": _units(estimator.target_units_),
-        "targets": estimator._target_facts(),
-    }
-    posterior = estimator.posterior_
-    metadata = posterior.metadata() | {"estimator": section, "table": table}
-    model_file.write(path, posterior, metadata)
+    section, posterior = _section(estimator), estimator.posterior_
+    try:
+        _check_size(_restored(type(estimator), section), posterior.q.mean.shape)
+    except ERRORS as error:
+        raise ValueError(
+            "an estimator must hold numbers and text, as files do, to be saved; "
+            f"got a {type(estimator).__name__} in which {_told(error)}"
+        ) from None
+    model_file.write(path, posterior, posterior.metadata() | {"estimator": section, "table": table})
 
 
 def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
@@ -62,41 +69,131 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         )
     try:
         estimator = _restored(classes[section["class"]], section)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        _check_size(estimator, arrays.get(".q.mean", np.zeros(())).shape)
+        _check_posterior(arrays, metadata)
+    except ERRORS as error:
         raise ValueError(
             f"path must name an intact estimator of bbalpha; got {name}, in which {_told(error)}"
         ) from None
     estimator.posterior_ = posterior_of_file(
         arrays, metadata, path, shapes_of(estimator._sizes()), estimator._new_likelihood()
     )
+    if not _same(estimator.posterior_.metadata()["info"], metadata["info"]):
+        raise ValueError(
+            f"path must name an intact estimator of bbalpha; got {name}, in which info is "
+            f"{reprlib.repr(metadata['info'])}."
+        )
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
     return estimator, metadata.get("table")
 
 
+def _section(estimator: Any) -> dict[str, Any]:
+    """What a file says of an estimator beside its posterior."""
+    settings = {name: _plain(x) for name, x in estimator.get_params(deep=False).items()}
+    settings |= {name: bool(settings[name]) for name in FLAGS}
+    seed = settings["random_state"]  # a generator has moved on; what it gave is below
+    settings["random_state"] = int(seed) if isinstance(seed, int) else None
+    return {
+        "class": type(estimator).__name__,
+        "settings": settings,
+        "seed": estimator._seed,
+        "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
+        "input_units": _units(estimator.input_units_),
+        "target_units": _units(estimator.target_units_),
+        "targets": estimator._target_facts(),
+    }
+
+
 def _restored(kind: type, section: dict[str, Any]) -> Any:
     """The estimator without its posterior."""
-    settings = dict(section["settings"])
-    expected = set(inspect.signature(kind).parameters)
-    if set(settings) != expected:
-        odd = sorted(expected.symmetric_difference(settings))[0]
-        raise ValueError(f"the setting {odd!r} is missing or unknown.")
-    settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    estimator: Any = kind(**settings)
+    estimator: Any = kind(**_settings(kind, section["settings"]))
     estimator._check_settings()
     estimator.input_units_ = _standardizer(section["input_units"])
     estimator.target_units_ = _standardizer(section["target_units"])
     estimator.n_features_in_ = estimator.input_units_.mean.size
     _set_feature_names(estimator, section["feature_names"])
+    _check_targets(estimator, section["targets"])
     estimator._restore_targets(section["targets"])
-    estimator._seed = _whole(section["seed"])
+    estimator._seed = _whole("seed", section["seed"], 2**31)
     estimator._memory, estimator._memory_prior = None, None
+    expected = _section(estimator)
+    for name in sorted(section.keys() | expected.keys()):
+        if name not in expected or not _same(section[name], expected[name]):
+            raise ValueError(f"{name} is {reprlib.repr(section[name])}.")
     return estimator
+
+
+def _settings(kind: type, found: Any) -> dict[str, Any]:
+    """The settings, if they have the names and the kinds of those of the class."""
+    expected = inspect.signature(kind).parameters
+    settings = _dictionary("settings", found).copy()
+    if set(settings) != set(expected):
+        odd = sorted(set(expected).symmetric_difference(settings))[0]
+        raise ValueError(f"the setting {odd!r} is missing or unknown.")
+    for name, parameter in expected.items():
+        if not _is_like(settings[name], parameter.default):
+            raise ValueError(f"{name} is {reprlib.repr(settings[name])}.")
+    if not math.isfinite(settings["alpha"]):
+        raise ValueError(f"alpha is {settings['alpha']}.")
+    if settings["random_state"] is not None:
+        _whole("random_state", settings["random_state"], 2**32)
+    sizes = settings["hidden_layer_sizes"]
+    if isinstance(sizes, list):
+        if len(sizes) > MOST_LAYERS:
+            raise ValueError(f"hidden_layer_sizes are {len(sizes)} numbers.")
+        settings["hidden_layer_sizes"] = tuple(sizes)
+    return settings
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a setting is a flag, a number or absent where its default allows that."""
+    if value is None or isinstance(default, bool):
+        return type(value) is type(default)
+    if default is None or isinstance(default, int | float):
+        return _is_number(value) and (isinstance(value, float) or abs(value) < 2**63)
+    return True
+
+
+def _check_targets(estimator: Any, facts: Any) -> None:
+    """Refuse units where there are none, and labels that an array cannot hold."""
+    has_labels, units = "classes" in _dictionary("targets", facts), estimator.target_units_
+    if has_labels and units.mean.size > 1:
+        raise ValueError("target_units are those of several columns, where labels are in one.")
+    is_plain = has_labels or estimator.likelihood == "poisson"
+    if is_plain and not ((units.mean == 0).all() and (units.scale == 1).all()):
+        raise ValueError("target_units are given for labels or counts, which have none.")
+    if has_labels and facts.get("kind") == "U":
+        labels = facts["classes"]
+        longest = max(map(len, labels), default=0)
+        if LETTER_BYTES * longest * len(labels) > LABEL_BYTES:
+            raise ValueError(f"classes are too long, up to {longest} letters.")
+
+
+def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
+    """Refuse a network that has not as many weights as the posterior."""
+    expected = sum((rows + 1) * columns for rows, columns in pairwise(estimator._sizes()))
+    if found != (expected,):
+        raise ValueError(
+            f"the network has {expected} weights and biases, but .q.mean has shape {found}."
+        )
+
+
+def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
+    """Refuse families that are not ours, and numbers that no fit leaves behind."""
+    for field in ("q", "prior"):
+        if metadata.get(field) not in FAMILIES:
+            raise ValueError(f"{field} is {reprlib.repr(metadata.get(field))}.")
+    for name, array in arrays.items():
+        if name != ".energy" and not np.isfinite(array).all():  # which an interrupted fit lacks
+            raise ValueError(f"{name} is not finite.")
 
 
 def _set_feature_names(estimator: Any, names: Any) -> None:
     if names is None:
         return
-    if len(set(names)) != estimator.n_features_in_ or not all(isinstance(n, str) for n in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("feature_names are not a list of texts.")
+    if len(names) != estimator.n_features_in_:
         raise ValueError("feature_names are not one text for each feature.")
     estimator.feature_names_in_ = np.array(names, dtype=object)
 
@@ -105,31 +202,60 @@ def _units(standardizer: Standardizer) -> dict[str, list[float]]:
     return {"mean": standardizer.mean.tolist(), "scale": standardizer.scale.tolist()}
 
 
-def _standardizer(units: dict[str, list[float]]) -> Standardizer:
-    mean, scale = (np.array([float(x) for x in units[name]]) for name in ("mean", "scale"))
-    if mean.shape != scale.shape or not mean.size:
+def _standardizer(units: Any) -> Standardizer:
+    columns = [_dictionary("units", units)[name] for name in ("mean", "scale")]
+    if not all(isinstance(x, list) and x and all(map(_is_number, x)) for x in columns):
+        raise ValueError("units are not lists of numbers.")
+    mean, scale = (np.array(column, float) for column in columns)
+    if mean.shape != scale.shape:
         raise ValueError("units have not one mean and one scale for each column.")
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
         raise ValueError("units are not finite or a scale is not positive.")
     return Standardizer(mean, scale)
 
 
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < 2**31:
-        raise ValueError(f"the seed is {reprlib.repr(value)}.")
+def _dictionary(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} are {reprlib.repr(value)}.")
     return value
 
 
+def _whole(name: str, value: Any, end: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < end:
+        raise ValueError(f"{name} is {reprlib.repr(value)}.")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether both are written alike: not `True == 1.0`, but NaN and NaN, lists and tuples."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(
+            _same(value[name], other[name]) for name in value
+        )
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return type(value) is type(other) and (value == other or (value != value and other != other))
+
+
 def _plain(value: Any) -> Any:
-    """The value in types that JSON knows."""
-    if isinstance(value, np.generic | np.ndarray):
+    """The value in types that JSON knows, if there is a way."""
+    if hasattr(value, "tolist"):  # arrays and numbers of numpy and jax
         return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return float(value)
+    return value
 
 
 def _told(error: Exception) -> str:
     """What was wrong, in words of ours if the error has any."""
     if isinstance(error, KeyError):
-        return f"{reprlib.repr(error.args[0])} is missing."
+        return f"{reprlib.repr(error.args[0])} is missing or unknown."
     text = str(error)
-    return text if text.endswith(".") else f"something has a wrong type: {text}."
+    text = text if text.endswith(".") else f"a value is wrong: {text}"
+    return f"{model_file.one_line(text).rstrip('.')}."

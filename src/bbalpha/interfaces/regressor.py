@@ -96,7 +96,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         values = np.moveaxis(self._summary(X, predictive_quantiles, quantiles), -1, 0)
         return np.stack([self._shaped(self.target_units_.inverse(value)) for value in values], -1)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """The central interval that holds a new target with this probability: lower, upper.
 
         Args:
