@@ -11,7 +11,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.package  ## run the demonstration
+demo: $(VENV)/.package  ## fit and evaluate by command line, then compare values of α
 	@$(BIN)/python examples/demo.py
 
 test: lint  ## lint, check types, run all tests and doctests but the slow ones

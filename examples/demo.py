@@ -1,15 +1,20 @@
-"""Bayesian networks on the diabetes data of scikit-learn, at α = 0, 0.5 and 1.
+"""Bayesian networks on the diabetes data of scikit-learn, by command line and at three values of α.
 
 442 patients; the target is how far the disease has progressed a year later. One hidden layer of 50
-rectifier units; the noise and the scale of each layer's prior are learned with the weights.
+rectifier units; the noise is learned with the weights and, for the comparison, the scale of each
+layer's prior too.
 
+- `bbalpha fit` and `bbalpha evaluate`: a model file from one CSV, its scores on another;
 - `bb.fit`: progression from the body-mass index alone, for a picture of what α does;
 - `bb.fit_many`: progression from all ten features, for scores on held-out patients.
 
-Run it with `make demo`. It prints a table and writes demo.png to the current folder.
+Run it with `make demo`. It prints a table and writes everything to the folder `demo`.
 """
 
 import argparse
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -27,9 +32,16 @@ SETTINGS = {"hyperparams": bb.Gaussian(), "learn_prior": True, "num_samples": 20
 DIGITS = {"log-likelihood ↑": 3, "RMSE ↓": 1, "CRPS ↓": 1, "90 % coverage": 3}  # of each score
 
 
+FOLDER = Path("demo")
+
+
 def main(num_epochs, num_splits):
     console = Console()
+    FOLDER.mkdir(exist_ok=True)
     diabetes = load_diabetes(scaled=False)
+    write_tables(diabetes)
+    bbalpha(console, "fit", "train.csv", "--target", "progression", "--epochs", str(num_epochs))
+    bbalpha(console, "evaluate", "train.safetensors", "test.csv")
     mass_index = diabetes.data[:, [diabetes.feature_names.index("bmi")]]
     targets = diabetes.target
     curves, scores, levels = [], {}, []
@@ -41,8 +53,25 @@ def main(num_epochs, num_splits):
         scores[alpha], needed = fit_splits(alpha, diabetes.data, targets, num_epochs, num_splits)
         levels.append(needed)
     console.print(table(scores, num_splits))
-    pictures.diabetes(mass_index, targets, ALPHAS, curves, levels).savefig("demo.png")
-    console.print(f"The picture is in {Path('demo.png').resolve()}", soft_wrap=True)
+    picture = FOLDER / "alpha.png"
+    pictures.diabetes(mass_index, targets, ALPHAS, curves, levels).savefig(picture)
+    console.print(f"The picture is in {picture.resolve()}", soft_wrap=True)
+
+
+def write_tables(diabetes):
+    """The patients as two CSV files, nine tenths to fit and the rest to evaluate."""
+    table = np.column_stack([diabetes.data, diabetes.target])
+    header = ",".join([*diabetes.feature_names, "progression"])
+    (train,), (test,) = bb.splits(len(table), num_splits=1)
+    for name, rows in {"train.csv": train, "test.csv": test}.items():
+        np.savetxt(FOLDER / name, table[rows], "%.10g", ",", header=header, comments="")
+
+
+def bbalpha(console, *arguments):
+    """Show a command as one would type it in the folder, and run it there."""
+    console.print(f"[bold]$ {shlex.join(['bbalpha', *arguments])}[/]")
+    console.file.flush()
+    subprocess.run([sys.executable, "-m", "bbalpha", *arguments], cwd=FOLDER, check=True)
 
 
 def log_likelihood(params, batch, noise):

@@ -208,6 +208,11 @@ BAD_VALUES = {
         {"early_stopping": bb.EarlyStopping((INPUTS, with_value(TARGETS, 0, np.nan)))},
         "early_stopping.data[1] must be finite; got 1 NaN or infinite values, the first in row 0.",
     ),
+    "held-out weights of another length": (
+        {"early_stopping": bb.EarlyStopping((INPUTS, TARGETS), sample_weight=np.ones(2))},
+        f"early_stopping.sample_weight must have shape ({len(INPUTS)},), one number per data "
+        "point; got shape (2,).",
+    ),
 }
 
 

@@ -13,6 +13,7 @@ from bbalpha.data import (
     Standardizer,
     check_data,
     minibatch_rows,
+    padded_length,
     splits,
     standardize,
 )
@@ -49,6 +50,24 @@ def test_standardized_columns_have_mean_zero_and_population_variance_one(shape):
     assert standardizer.mean.shape == shape[1:]
     np.testing.assert_allclose(standardized.mean(axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose((standardized**2).mean(axis=0), 1.0, atol=1e-10)
+
+
+def test_a_weighted_row_is_standardized_as_so_many_rows():
+    array, weights = table((6, 2)), np.array([1, 2, 0, 1, 3, 1])
+    standardized, weighted = standardize(array, weights)
+    _, repeated = standardize(np.repeat(array, weights, axis=0))
+    np.testing.assert_allclose(weighted.mean, repeated.mean, rtol=1e-10)
+    np.testing.assert_allclose(weighted.scale, repeated.scale, rtol=1e-10)
+    assert standardized.shape == array.shape
+
+
+def test_padded_lengths_are_few_and_waste_at_most_a_quarter_of_large_data():
+    lengths = [padded_length(num_rows) for num_rows in range(1, 20_000)]
+    assert len(set(lengths)) < 30
+    assert all(length >= num_rows for num_rows, length in enumerate(lengths, start=1))
+    assert (
+        max(length / num_rows for num_rows, length in enumerate(lengths[1024:], start=1025)) < 1.25
+    )
 
 
 @pytest.mark.parametrize("shape", [(50,), (50, 3)])

@@ -314,9 +314,7 @@ def test_labels_that_break_a_rule_get_a_sentence():
         classifier().fit(INPUTS, np.full(NUM_DATA, "no"))
     with pytest.raises(ValueError, match="got likelihood='probit' with 3 classes"):
         classifier(likelihood="probit").fit(INPUTS, np.arange(NUM_DATA) % 3)
-    with pytest.raises(
-        ValueError, match=r"numbers, texts or booleans as labels; got type datetime"
-    ):
+    with pytest.raises(ValueError, match="texts or booleans as labels; got type datetime"):
         classifier().fit(INPUTS, np.tile(np.array(["2020-01-01", "2021-01-01"], "M8[D]"), 32))
     with pytest.raises(ValueError, match="classes must be given in the first call of partial_fit"):
         classifier().partial_fit(INPUTS, LABELS)

@@ -35,8 +35,10 @@ def test_network_beats_chance_by_far(example, chance, num_classes, tmp_path):
     assert -np.log(num_classes) / 2 < float(log_likelihood) < 0
 
 
-def test_demo_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
+def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
     printed = run("demo.py", "--quick", cwd=tmp_path)
+    assert "$ bbalpha fit train.csv --target progression --epochs 2" in printed
+    assert re.search(rf"log-likelihood per row +{NUMBER} ± {NUMBER}", printed)
     rows = [re.findall(r"[\d.-]+", line) for line in printed.splitlines() if line.startswith("│")]
     assert [row[0] for row in rows] == ["0", "0.5", "1"]
     for _, log_likelihood, _, rmse, _, crps, _, coverage, _, seconds in np.array(rows, float):
@@ -46,7 +48,7 @@ def test_demo_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
         assert 20 < crps < 45
         assert 0.5 < coverage <= 1
         assert seconds >= 0
-    path = tmp_path / "demo.png"
+    path = tmp_path / "demo" / "alpha.png"
     assert str(path) in printed
     with Image.open(path) as picture:
         picture.load()

@@ -332,7 +332,7 @@ def interrupted_fit():
     try:
         shown = read_until(terminal, BAR, seconds=120)
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=180)
     finally:
         process.kill()
         os.close(terminal)
@@ -428,6 +428,21 @@ def test_ctrl_c_returns_every_replica_as_far_as_it_came(monkeypatch):
     posteriors = fit_many(jnp.zeros((3, 2)))
     assert [posterior.info.stopped for posterior in posteriors] == ["interrupted"] * 3
     assert all(0 < posterior.info.num_steps < 12 for posterior in posteriors)
+
+
+def test_held_out_rows_count_by_their_weights():
+    """A row of weight zero is as good as none: spoiling it changes no score."""
+    weights = np.where(np.arange(NUM_DATA) < 2, 0.0, 2.0)
+    spoiled = (INPUTS, np.where(weights == 0, 100.0, TARGETS).astype(np.float32), NEVER)
+    kept = jax.tree.map(lambda leaf: leaf[weights > 0], (INPUTS, TARGETS, NEVER))
+    scores = [
+        fit(num_epochs=3, early_stopping=rule).info.held_out
+        for rule in (
+            bb.EarlyStopping(spoiled, num_samples=20, sample_weight=weights),
+            bb.EarlyStopping(kept, num_samples=20),
+        )
+    ]
+    np.testing.assert_allclose(*scores, rtol=2e-5)
 
 
 def test_the_last_epoch_is_scored_though_it_is_not_one_of_every_few():

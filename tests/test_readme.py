@@ -6,7 +6,10 @@ block, with no other block or heading between, is what that block must print.
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +68,13 @@ def test_page_runs_as_written(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with jax.numpy_rank_promotion("allow"):  # JAX's default, which the reader has
         run(blocks, ROOT / page)
+    for command in commands((ROOT / page).read_text()):
+        run_command(command)
+
+
+def test_commands_of_the_package_are_found():
+    page = "```sh\npip install x\nbbalpha fit a.csv --target b\n```\n\n```python\nbbalpha\n```\n"
+    assert commands(page) == ["bbalpha fit a.csv --target b"]
 
 
 def test_blocks_are_found_with_their_lines_and_output():
@@ -119,6 +129,26 @@ def python_blocks(text):
             blocks[-1] = blocks[-1]._replace(printed=content)
         awaits_output = language == "python"
     return blocks
+
+
+def commands(text):
+    """The lines of the ```sh blocks of a page that call the command line."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("bbalpha ")]
+
+
+def run_command(command):
+    """Runs a command as pasted, in the current folder."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    result = subprocess.run(
+        command,
+        shell=True,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
 def fenced(lines, opened, indent, ticks):
