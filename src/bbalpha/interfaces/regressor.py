@@ -47,7 +47,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     >>> model = bb.BBAlphaRegressor(hidden_layer_sizes=(), random_state=0).fit(x, y)
     >>> mean, std = model.predict([[1.0]], return_std=True)
     >>> print(f"{mean[0]:.1f} ± {std[0]:.1f}")
-    3.1 ± 1.0
+    3.0 ± 1.0
     """
 
     _likelihoods = ("gaussian", "heteroscedastic", "student_t", "poisson")

@@ -1,0 +1,68 @@
+"""`bbalpha evaluate`: how well a model predicts rows whose target is known."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bbalpha.cli.doors import plain_warnings, refusing
+from bbalpha.cli.options import Json, ModelFile, Unknown
+from bbalpha.cli.paths import check_model
+from bbalpha.cli.printing import print_facts, print_json
+
+NAMES = {
+    "rmse": "RMSE of the mean",
+    "crps": "CRPS",
+    "coverage_90": "coverage of the 90 % interval",
+    "calibration_error": "calibration error",
+    "error_rate": "error rate",
+    "expected_calibration_error": "expected calibration error",
+}
+
+
+def evaluate_model(
+    model_file: ModelFile,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="CSV or Parquet file with the columns of the training table."
+        ),
+    ],
+    unknown: Unknown = "error",
+    json: Json = False,
+) -> None:
+    """Score a model on a table that it was not fitted to.
+
+    The log-likelihood is the mean log-density of the targets, in nats; higher is better. Lower is
+    better for the rest, but for the coverage, of which 0.9 is best.
+
+    \b
+    bbalpha evaluate houses.safetensors test.csv
+    bbalpha evaluate houses.safetensors test.csv --json > scores.json
+    """  # noqa: D301
+    check_model(model_file)
+
+    from bbalpha.tables import TableError, read_table
+
+    with refusing(TableError):
+        frame = read_table(data)
+
+    from bbalpha.cli.saved import read_model
+    from bbalpha.cli.scores import scores_of
+
+    model = read_model(model_file)
+    features, targets = model.features(frame, unknown), model.targets(frame)
+    with plain_warnings(json), refusing(ValueError):
+        scores = scores_of(model, features, targets)
+    if json:
+        names = {"model": str(model_file), "data": str(data)}
+        print_json(names | {"task": model.target.task, "target": model.target.name} | scores)
+    else:
+        print_facts({"data": str(data)} | _facts(scores))
+
+
+def _facts(scores: dict[str, Any]) -> dict[str, str]:
+    """The scores in words."""
+    likelihood = "{log_likelihood:.4f} ± {log_likelihood_standard_error:.4f}".format(**scores)
+    others = {NAMES[name]: f"{scores[name]:.4g}" for name in NAMES if name in scores}
+    return {"rows": f"{scores['rows']:,}", "log-likelihood per row": likelihood} | others

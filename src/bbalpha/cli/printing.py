@@ -1,0 +1,78 @@
+"""What is printed: with style on a terminal, plain and never cut in a pipe."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print names and values in two columns."""
+    if not facts:
+        return
+    if not sys.stdout.isatty():
+        width = max(map(len, facts))
+        typer.echo("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        grid.add_row(Text(name, "bold"), Text(value))
+    Console().print(grid)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with a header."""
+    if not sys.stdout.isatty():
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        for row in (header, *rows):
+            cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            typer.echo("  ".join(cells).rstrip())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object, with null for numbers that are not finite."""
+    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False))
+
+
+def print_bytes(data: bytes) -> None:
+    """Print data as they are, whatever the encoding of the terminal."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def note(text: str, quiet: bool = False) -> None:
+    """Say something beside the result."""
+    if not quiet:
+        typer.echo(text, err=True)
+
+
+def count(number: int, noun: str) -> str:
+    """The number with its noun: 1 row, 2,000 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
