@@ -19,9 +19,9 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha import epochs, threefry
+from bbalpha import threefry
 from bbalpha.data import minibatch_rows
-from bbalpha.epochs import CHUNK_EPOCHS, LITTLE_WORK, ORDER_STREAM
+from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM, full_energy
 from bbalpha.loop import HELD_OUT_STREAM
 from bbalpha.training import NOISE_STREAM
 
@@ -103,21 +103,14 @@ def test_a_fit_equals_its_steps_taken_one_at_a_time():
     assert posterior.info.stopped == "finished"
 
 
-def forget_the_programs_of_the_energy():
-    epochs._energy.clear_cache()
-    epochs._energy_ready_soon.clear_cache()
-
-
 @pytest.mark.parametrize("rows_at_once", [1024, 3])
-@pytest.mark.parametrize("little_work", [LITTLE_WORK, 0], ids=["little work", "much work"])
 def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_step(
-    rows_at_once, little_work, monkeypatch
+    rows_at_once, monkeypatch
 ):
     monkeypatch.setattr("bbalpha.epochs.ENERGY_ROWS", rows_at_once)
-    monkeypatch.setattr("bbalpha.epochs.LITTLE_WORK", little_work)
-    forget_the_programs_of_the_energy()
+    full_energy.clear_cache()
     posterior = fit()
-    forget_the_programs_of_the_energy()
+    full_energy.clear_cache()
     key = jax.random.fold_in(jax.random.fold_in(KEY, NOISE_STREAM), posterior.info.num_steps)
     noise = jax.vmap(posterior.q.noise)(threefry.consecutive(key, NUM_SAMPLES))
     energy_of = functools.partial(bb.alpha_energy, log_likelihood, posterior.q, posterior.prior)

@@ -18,8 +18,6 @@ from bbalpha.training import FitState, energy_of_batch, noise_keys, noise_of_ste
 
 CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
-LITTLE_WORK = 2**31  # products of a row, a draw and a weight, a second or less
-NOT_OPTIMIZED = {"xla_backend_optimization_level": 0}
 ORDER_STREAM = 2**32 - 1  # the order of rows has a stream of its own, beside the noise of each step
 
 Order = tuple[Int[Array, "*replicas batches batch"], Float[Array, "*replicas batches batch"]]
@@ -86,19 +84,9 @@ def no_order(rows: Rows, batch_size: int, replicas: tuple[int, ...] = ()) -> Ord
     return jnp.asarray(np.zeros(shape, int)), jnp.asarray(np.zeros(shape))
 
 
+@jax.jit
 def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
-    """The energy on all data, with the draws of the next step.
-
-    It is needed once. Where that takes little, code that is not optimized is ready a second
-    earlier on CPU.
-    """
-    work = rows.sample_weight.size * state.method.num_samples * state.method.layout.size
-    is_little = work <= LITTLE_WORK and jax.default_backend() == "cpu"
-    return (_energy_ready_soon if is_little else _energy)(state, rows)
-
-
-def _energy_of_rows(state: FitState, rows: Rows) -> Float[Array, ""]:
-    """The energy of all rows, a chunk of them at a time."""
+    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
     num_slots = len(rows.sample_weight)
     chunk = min(num_slots, ENERGY_ROWS)
 
@@ -113,10 +101,6 @@ def _energy_of_rows(state: FitState, rows: Rows) -> Float[Array, ""]:
         )
 
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
-
-
-_energy = jax.jit(_energy_of_rows)
-_energy_ready_soon = jax.jit(_energy_of_rows, compiler_options=NOT_OPTIMIZED)
 
 
 @partial(jax.jit, static_argnames=("batch_size", "data_axis"))
@@ -139,7 +123,7 @@ def full_energy_many(
     state: FitState, rows: Rows, data_axis: int | None
 ) -> Float[Array, " replicas"]:
     """`full_energy` of every replica."""
-    return jax.vmap(_energy_of_rows, in_axes=(0, _axes(data_axis)))(state, rows)
+    return jax.vmap(full_energy, in_axes=(0, _axes(data_axis)))(state, rows)
 
 
 def _axes(data_axis: int | None) -> Any:

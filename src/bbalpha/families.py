@@ -296,17 +296,8 @@ def map_noise(
 
 
 def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noise"]:
-    """The noise of each key, in memory.
-
-    XLA would fuse the drawing into everything that uses the noise and so do it several times. It
-    does not look into a loop whose length it cannot know: here one, or two to the same effect.
-    """
-    draw = jax.vmap(q.noise)
-    shape = jax.eval_shape(draw, keys)
-    num_times = 1 + (jax.random.key_data(keys).ravel()[0] == 0)
-    return jax.lax.fori_loop(
-        0, num_times, lambda *_: draw(keys), jnp.zeros(shape.shape, shape.dtype)
-    )
+    """The noise of each key, drawn once although much depends on it."""
+    return threefry.once(jax.vmap(q.noise), keys)
 
 
 def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:

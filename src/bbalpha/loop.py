@@ -125,7 +125,7 @@ def train(
 ) -> tuple[FitState, np.ndarray, str]:
     """The state at the end, the energy of every epoch, and why it ended."""
     energies = np.zeros((*state.step.shape, plan.num_epochs))
-    chunk, done, stopped = 1, 0, None
+    chunk, done, stopped, running = 1, 0, None, None
     with progress_bar(progress, plan.num_epochs) as show:
         try:
             while done < plan.num_steps and stopped is None:
@@ -133,9 +133,8 @@ def train(
                 next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
                 ends = (next_look * plan.num_batches, plan.num_steps)
                 num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
-                state, order, sums, finite = jax.block_until_ready(
-                    run(state, order=order, num_steps=num_steps)
-                )
+                running = run(state, order=order, num_steps=num_steps)
+                state, order, sums, finite = jax.block_until_ready(running)
                 epoch = done // plan.num_batches
                 seen = energies[..., epoch : epoch + sums.shape[-1]]
                 seen += np.asarray(sums)[..., : seen.shape[-1]]
@@ -151,6 +150,7 @@ def train(
                 chunk = max(1, min(int(speed * CHUNK_SECONDS), 4 * chunk))
         except KeyboardInterrupt:
             stopped = "interrupted"
+            jax.block_until_ready(running)  # if it ran on, it could crash the interpreter's exit
     if watch.best is not None and stopped != "non-finite":
         state = watch.best
     return state, energies, stopped or "finished"

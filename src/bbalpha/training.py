@@ -326,9 +326,14 @@ def _as_tree(optimizer: Optimizer) -> optax.GradientTransformation:
 
 def noise_keys(state: FitState) -> Key[Array, " draws"]:
     """One key for the noise of each draw, the same for `resample_every` steps."""
-    key = threefry.fold_in(state.key, NOISE_STREAM)
-    key = threefry.fold_in(key, state.step // state.method.resample_every)
-    return threefry.consecutive(key, state.method.num_samples)
+    period = state.step // state.method.resample_every
+
+    def words(key: Array) -> Array:
+        key = threefry.fold_in(threefry.fold_in(key, NOISE_STREAM), period)
+        return jax.random.key_data(threefry.consecutive(key, state.method.num_samples))
+
+    impl = str(jax.random.key_impl(state.key))
+    return jax.random.wrap_key_data(threefry.once(words, state.key), impl=impl)
 
 
 def noise_of_steps(state: FitState) -> Noise:
