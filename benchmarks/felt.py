@@ -15,6 +15,7 @@ IMPORTS = {
     "jax": "import jax",
     "bbalpha": "import bbalpha",
     "everything": "import bbalpha; bbalpha.fit",
+    "help": "import sys; sys.argv = ['bbalpha', '--help']; from bbalpha.cli import app; app()",
 }
 
 TWO_FITS = """
@@ -37,7 +38,7 @@ for key in (0, 1):
 
 
 def imports(repetitions=9):
-    """Median seconds of a fresh interpreter that imports each."""
+    """Median seconds of a fresh interpreter that imports each, and of the command line's help."""
     times = {name: [] for name in IMPORTS}
     for _ in range(repetitions):
         for name, code in IMPORTS.items():

@@ -268,6 +268,17 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended():
         np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
+def test_a_warm_start_of_another_network_gets_a_sentence():
+    model = regressor(warm_start=True, max_epochs=5).fit(INPUTS, NUMBERS)
+    with pytest.raises(
+        ValueError, match=r"hidden_layer_sizes must be those of the last fit .*\(3,"
+    ):
+        model.set_params(hidden_layer_sizes=(3,)).fit(INPUTS, NUMBERS)
+    model.set_params(hidden_layer_sizes=(), likelihood="student_t")
+    with pytest.raises(ValueError, match=r"likelihood must be that of the last fit .* a Gaussian"):
+        model.partial_fit(INPUTS, NUMBERS)
+
+
 def test_early_stopping_ends_before_the_last_epoch_and_keeps_the_best():
     model = regressor(early_stopping=True, patience=3, max_epochs=500).fit(INPUTS, NUMBERS)
     info = model.posterior_.info

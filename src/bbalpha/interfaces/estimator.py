@@ -33,8 +33,10 @@ from bbalpha.interfaces.network import (
     log_likelihood_of,
     model_of,
     prior_of,
+    shapes_of,
     start_of,
 )
+from bbalpha.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.loop import EarlyStopping
 from bbalpha.posterior import Posterior
@@ -271,6 +273,8 @@ class Estimator(BaseEstimator, ABC):
         """
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        else:
+            self._check_continues(last)
         training, early_stopping = self._hold_out(rows)
         level = self._level(training)
         posterior = fit(
@@ -293,6 +297,20 @@ class Estimator(BaseEstimator, ABC):
         )
         self.n_iter_ = len(posterior.info.energies)
         return posterior
+
+    def _check_continues(self, last: Posterior) -> None:
+        """Refuse to go on from the posterior of another network."""
+        if last.layout != Layout.of(shapes_of(self._sizes())):
+            shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
+            raise ValueError(
+                "hidden_layer_sizes must be those of the last fit to go on from it; got "
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
+            )
+        if type(last.hyperparams) is not type(self._new_likelihood()):
+            raise ValueError(
+                "likelihood must be that of the last fit to go on from it; got "
+                f"likelihood={self.likelihood!r} after a {type(last.hyperparams).__name__}."
+            )
 
     def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
         """The rows to train on, and those that end the fit if that is wanted."""
