@@ -348,10 +348,10 @@ def memory_of_a_step(num_samples, *options):
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_ten_thousand_draws_of_a_network_need_little_more_memory_than_fifty():
-    """By the compiler's count, beyond what the state itself takes."""
-    few, many = memory_of_a_step(50), memory_of_a_step(10_000)
-    assert many < few + 3 * 10_000 * 250 * 4  # the ratios of all draws and data, and their gradient
+def test_ten_thousand_draws_of_a_network_need_memory_for_their_ratios_only():
+    """By the compiler's count, beyond what the state itself takes; a draw has 478,410 weights."""
+    ratios = 10_000 * 250 * 4  # bytes of a number for each draw and datum
+    assert memory_of_a_step(10_000) < 4.5 * ratios  # densities, ratios, their powers, the gradient
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray
 
-SHORTEST_LENGTH = 32  # of padded rows: one minibatch of the usual size
+SHORTEST_LENGTH = 8  # of padded rows
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
 
 
@@ -264,7 +264,7 @@ def padded_length(num_rows: int) -> int:
 
     >>> from bbalpha.data import padded_length
     >>> [padded_length(num_rows) for num_rows in (5, 33, 506, 1030, 10**6)]
-    [32, 64, 512, 1280, 1048576]
+    [8, 64, 512, 1280, 1048576]
     """
     octave = 2 ** (num_rows - 1).bit_length()
     unit = octave if octave <= FINE_LENGTH else octave // 8

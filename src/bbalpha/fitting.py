@@ -337,7 +337,8 @@ def _padded(leaf: Any, num_slots: int, axis: int) -> Any:
 
 
 def _used_batch_size(batch_size: int | None, num_rows: int, num_slots: int) -> int:
-    batch_size = DEFAULT_BATCH_SIZE if batch_size is None else batch_size
+    if batch_size is None:
+        return min(DEFAULT_BATCH_SIZE, num_slots)
     if batch_size > num_slots:
         warn(
             f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
