@@ -24,11 +24,9 @@ PUBLISHED = {"boston": -2.46, "concrete": -3.09, "yacht": -1.82}
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_default_network_reaches_the_published_log_likelihood(name, capsys):
     table = bb.datasets.load(name, FOLDER)
-    scores = [
-        split_score(table, train, test)
-        for train, test in zip(*bb.datasets.splits(name, NUM_SPLITS), strict=True)
-    ]
-    mean, error = np.mean(scores), bb.metrics.standard_error(scores)
+    splits = zip(*bb.datasets.splits(name, NUM_SPLITS), strict=True)
+    scores = np.array([split_score(table, train, test) for train, test in splits])
+    mean, error = scores.mean(), bb.metrics.standard_error(scores)
     with capsys.disabled():
         print(f"\n{name}: {mean:.3f} ± {error:.3f}, published {PUBLISHED[name]}")
     assert mean > PUBLISHED[name] - 2 * error
