@@ -17,6 +17,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
 def test_scikit_learns_checks_pass(kind):
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ ORDER = """
     predictive
     checks
     energy
-    posterior
+    divergences posterior
     training
     epochs
     loop

@@ -30,6 +30,7 @@ from .families import (
     LowRankGaussian,
 )
 from .energy import alpha_energy, log_power_mean
+from .divergences import alpha_divergence, log_alpha_divergence_on_grid
 from .posterior import FitInfo, Posterior
 from .training import FitState, StepInfo, init, step
 from .loop import EarlyStopping
@@ -73,6 +74,8 @@ __all__ = [
     "LowRankGaussian",
     "alpha_energy",
     "log_power_mean",
+    "alpha_divergence",
+    "log_alpha_divergence_on_grid",
     "FitInfo",
     "Posterior",
     "FitState",
