@@ -249,7 +249,7 @@ def test_what_is_forgotten_stays_in_the_prior():
     np.testing.assert_allclose(variance, targets.var() * 0.8 / 1000, rtol=0.25)
 
 
-def test_a_second_piece_narrows_what_a_fit_has_learned(fitted):
+def test_a_second_piece_narrows_what_a_fit_has_learned():
     model = regressor().fit(INPUTS, NUMBERS)
     before = model.decompose(NEW).epistemic
     model.partial_fit(INPUTS, NUMBERS)  # the same rows again count twice
