@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
 # Labels by the kind of their array: its type in full, and theirs in a file.
@@ -65,7 +66,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
             sample_weight: How many data points each row stands for; 1 by default.
         """
         first = not hasattr(self, "posterior_")
-        self._check_settings()
+        check_settings(self)
         if first and classes is None:
             raise ValueError("classes must be given in the first call of partial_fit; got None.")
         if classes is not None:

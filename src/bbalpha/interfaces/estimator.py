@@ -8,7 +8,6 @@ row does not depend on which other rows are asked for.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache, partial
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,6 @@ from bbalpha.families import CappedGaussian, Family
 from bbalpha.fitting import fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
-    ACTIVATIONS,
     as_wide_as,
     log_likelihood_of,
     model_of,
@@ -36,12 +34,12 @@ from bbalpha.interfaces.network import (
     shapes_of,
     start_of,
 )
+from bbalpha.interfaces.settings import check_settings
 from bbalpha.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.loop import EarlyStopping
 from bbalpha.posterior import Posterior
 
-POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
 PREDICTIVE_STREAM = 2**32 - 5  # beside those of the fit, which starts from the same seed
 
 Self = TypeVar("Self", bound="Estimator")
@@ -159,7 +157,7 @@ class Estimator(BaseEstimator, ABC):
             NonFiniteEnergyError: If the energy stops being finite.
         """
         last = getattr(self, "posterior_", None) if self.warm_start else None
-        self._check_settings()
+        check_settings(self)
         X, y = self._validated(X, y, reset=last is None)
         rows = self._rows(X, y, sample_weight, new_units=last is None)
         self.posterior_ = self._train(rows, None, last)
@@ -364,32 +362,6 @@ class Estimator(BaseEstimator, ABC):
         """The key of the draws that all predictions share."""
         return jax.random.fold_in(jax.random.key(self._seed), PREDICTIVE_STREAM)
 
-    def _check_settings(self) -> None:
-        """Refuse settings that `fit` would not name by the name that the user knows."""
-        check_counts(
-            num_samples=self.num_samples,
-            batch_size=self.batch_size,
-            max_epochs=self.max_epochs,
-            patience=self.patience,
-            num_predictive_samples=self.num_predictive_samples,
-        )
-        _check_choice("activation", self.activation, ACTIVATIONS)
-        _check_choice("likelihood", self.likelihood, ("auto", *self._likelihoods))
-        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
-        if sizes.ndim != 1 or (sizes.size and not (sizes.dtype.kind in "iu" and sizes.min() > 0)):
-            raise ValueError(
-                "hidden_layer_sizes must hold whole numbers from 1 on; "
-                f"got hidden_layer_sizes={self.hidden_layer_sizes!r}."
-            )
-        if not (isinstance(self.memory_size, Integral) and int(self.memory_size) >= 0):
-            rule = "a whole number from 0 on"
-            raise ValueError(f"memory_size must be {rule}; got memory_size={self.memory_size!r}.")
-        for name, highest in POSITIVE.items():
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, Real) and 0 < float(value) < highest):
-                rule = "positive and finite" if highest == np.inf else f"between 0 and {highest}"
-                raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
-
 
 @cache
 def _adam(rate: float) -> optax.GradientTransformation:
@@ -399,8 +371,3 @@ def _adam(rate: float) -> optax.GradientTransformation:
 
 def _with_args(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
     return function(likelihood, outputs, *args)
-
-
-def _check_choice(name: str, value: Any, choices: Any) -> None:
-    if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {name}={value!r}.")

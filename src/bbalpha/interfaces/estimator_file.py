@@ -19,6 +19,7 @@ import numpy as np
 from bbalpha import model_file
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.network import shapes_of
+from bbalpha.interfaces.settings import check_settings
 from bbalpha.posterior import FAMILIES, posterior_of_file
 
 FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
@@ -107,7 +108,7 @@ def _section(estimator: Any) -> dict[str, Any]:
 def _restored(kind: type, section: dict[str, Any]) -> Any:
     """The estimator without its posterior."""
     estimator: Any = kind(**_settings(kind, section["settings"]))
-    estimator._check_settings()
+    check_settings(estimator)
     estimator.input_units_ = _standardizer(section["input_units"])
     estimator.target_units_ = _standardizer(section["target_units"])
     estimator.n_features_in_ = estimator.input_units_.mean.size

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bbalpha.data import Standardizer, standardize
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
@@ -61,7 +62,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         row given twice counts twice. The units are those of the first piece.
         """
         first = not hasattr(self, "posterior_")
-        self._check_settings()
+        check_settings(self)
         X, y = self._validated(X, y, reset=first)
         self._update(X, y, sample_weight)
         return self

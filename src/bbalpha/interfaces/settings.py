@@ -1,0 +1,43 @@
+"""Settings of the estimators, checked at the door of `fit` and of model files."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from bbalpha.checks import check_counts
+from bbalpha.interfaces.network import ACTIVATIONS
+
+POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
+
+
+def check_settings(estimator: Any) -> None:
+    """Refuse settings that `fit` would not name by the name that the user knows."""
+    check_counts(
+        num_samples=estimator.num_samples,
+        batch_size=estimator.batch_size,
+        max_epochs=estimator.max_epochs,
+        patience=estimator.patience,
+        num_predictive_samples=estimator.num_predictive_samples,
+    )
+    _check_choice("activation", estimator.activation, ACTIVATIONS)
+    _check_choice("likelihood", estimator.likelihood, ("auto", *estimator._likelihoods))
+    sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
+    if sizes.ndim != 1 or (sizes.size and not (sizes.dtype.kind in "iu" and sizes.min() > 0)):
+        raise ValueError(
+            "hidden_layer_sizes must hold whole numbers from 1 on; "
+            f"got hidden_layer_sizes={estimator.hidden_layer_sizes!r}."
+        )
+    if not (isinstance(estimator.memory_size, Integral) and int(estimator.memory_size) >= 0):
+        rule = "a whole number from 0 on"
+        raise ValueError(f"memory_size must be {rule}; got memory_size={estimator.memory_size!r}.")
+    for name, highest in POSITIVE.items():
+        value = getattr(estimator, name)
+        if value is not None and not (isinstance(value, Real) and 0 < float(value) < highest):
+            rule = "positive and finite" if highest == np.inf else f"between 0 and {highest}"
+            raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
+
+
+def _check_choice(name: str, value: Any, choices: Any) -> None:
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {name}={value!r}.")
