@@ -266,8 +266,8 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     shown = []
 
     @contextmanager
-    def record(show, num_epochs):
-        yield lambda epochs, energy: shown.append((epochs, energy))
+    def record(show, unit, total):
+        yield lambda epochs, status: shown.append((epochs, status))
 
     monkeypatch.setattr("bbalpha.loop.progress_bar", record)
     energies = fit(num_epochs=40).info.energies
@@ -275,8 +275,8 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     assert epochs == sorted(epochs)
     assert epochs[-1] == 40
     assert len(epochs) > 2
-    for epoch, energy in shown:  # that of the last whole epoch
-        assert energy == energies[int(epoch) - 1]
+    for epoch, status in shown:  # that of the last whole epoch
+        assert status == f"energy {energies[int(epoch) - 1]:.4g}"
 
 
 def test_progress_is_silent_without_a_terminal(capfd):
@@ -411,8 +411,8 @@ def test_replicas_none_of_which_is_finite_end_the_run():
 
 def test_ctrl_c_returns_every_replica_as_far_as_it_came(monkeypatch):
     @contextmanager
-    def interrupting(show, num_epochs):
-        def interrupt(epochs, energy):
+    def interrupting(show, unit, total):
+        def interrupt(epochs, status):
             raise KeyboardInterrupt
 
         yield interrupt

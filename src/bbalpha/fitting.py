@@ -126,7 +126,7 @@ def fit(
     >>> print(f"{posterior.mean:.1f} ± {posterior.variance**0.5:.1f}")
     1.1 ± 0.5
     """
-    rows, plan = _prepare(data, sample_weight, batch_size, num_epochs)
+    rows, plan = prepare(data, sample_weight, batch_size, num_epochs)
     state = init(
         log_likelihood,
         params,
@@ -212,7 +212,7 @@ def fit_many(
         raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
     keys = as_keys(keys, 1, "keys")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
-    rows, plan = _prepare(data, sample_weight, batch_size, num_epochs, data_axis)
+    rows, plan = prepare(data, sample_weight, batch_size, num_epochs, data_axis)
     _check_settings(settings)
     if settings.get("optimizer") is None:
         settings["optimizer"] = decaying_adam(plan.num_steps)
@@ -283,7 +283,7 @@ def _check_settings(settings: dict[str, Any]) -> None:
             raise TypeError(f"fit_many must get its own arguments or those of init; got {name}.")
 
 
-def _prepare(
+def prepare(
     data: PyTree,
     sample_weight: Any,
     batch_size: int | None,

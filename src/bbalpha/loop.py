@@ -126,7 +126,7 @@ def train(
     """The state at the end, the energy of every epoch, and why it ended."""
     energies = np.zeros((*state.step.shape, plan.num_epochs))
     chunk, done, stopped, running = 1, 0, None, None
-    with progress_bar(progress, plan.num_epochs) as show:
+    with progress_bar(progress, "epoch", plan.num_epochs) as show:
         try:
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
@@ -141,7 +141,8 @@ def train(
                 done += num_steps
                 epoch = done // plan.num_batches
                 if epoch > 0:
-                    show(done / plan.num_batches, float(np.mean(energies[..., epoch - 1])))
+                    energy = float(np.mean(energies[..., epoch - 1]))
+                    show(done / plan.num_batches, f"energy {energy:.4g}")
                 if not np.any(finite):
                     stopped = "non-finite"
                 elif done == min(ends):

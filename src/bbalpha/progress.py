@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[float, float], None]]:
-    """A function that shows how many epochs are done and their energy, while the context lasts."""
+def progress_bar(show: bool, unit: str, total: int) -> Iterator[Callable[[float, str], None]]:
+    """A function that shows how much is done and a status, while the context lasts."""
     if not show or not sys.stderr.isatty():
-        yield lambda epochs, energy: None
+        yield lambda done, status: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -21,16 +21,16 @@ def progress_bar(show: bool, num_epochs: int) -> Iterator[Callable[[float, float
     )
 
     columns = (
-        TextColumn("epoch"),
+        TextColumn(unit),
         MofNCompleteColumn(),
         BarColumn(),
         TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fit", total=num_epochs, status="compiling")
+        task = bar.add_task(unit, total=total, status="compiling")
 
-        def show_epochs(epochs: float, energy: float) -> None:
-            bar.update(task, completed=epochs, status=f"energy {energy:.4g}")
+        def show_progress(done: float, status: str) -> None:
+            bar.update(task, completed=done, status=status)
 
-        yield show_epochs
+        yield show_progress

@@ -15,6 +15,7 @@ from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
 from bbalpha.cli.predict import predict_table
+from bbalpha.cli.reproduce import reproduce_paper
 
 __all__ = ["app"]
 
@@ -30,6 +31,7 @@ app.command("fit")(fit_table)
 app.command("predict")(predict_table)
 app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
+app.command("reproduce")(reproduce_paper)
 
 datasets = typer.Typer(cls=DatasetCommands, help=DatasetCommands.__doc__, rich_markup_mode=None)
 datasets.command("list")(list_datasets)

@@ -1,0 +1,85 @@
+"""`bbalpha reproduce`: the experiments of the paper, run and written as rows."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bbalpha.cli.doors import Refusal, refusing
+from bbalpha.cli.options import Quiet
+from bbalpha.cli.printing import count, note
+from bbalpha.experiments import NAMES, find_experiment
+
+ALL = "all"
+
+
+def reproduce_paper(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}, or {ALL} of them.")
+    ],
+    scale: Annotated[
+        str,
+        typer.Option(
+            metavar="SCALE",
+            help="smoke: a minute, without any download; quick: some minutes; "
+            "paper: the paper's settings, days for all.",
+        ),
+    ] = "quick",
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the rows, which is made or continued.")
+    ] = Path("results"),
+    splits: Annotated[
+        int | None, typer.Option(metavar="N", help="Only the first N splits of each data set.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Only the first N seeds of each split.")
+    ] = None,
+    alphas: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these α, such as 0,0.5.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Train for N epochs instead of the plan's.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these data sets, such as boston,yacht.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of the paper and write a row of JSON for every run.
+
+    A run that was stopped goes on where it was when it is started again. Data sets come from where
+    bbalpha datasets finds them.
+
+    \b
+    bbalpha reproduce all --scale smoke --output results
+    bbalpha reproduce probit --scale paper --data pima --output results
+    bbalpha report results --output report.html
+    """  # noqa: D301
+    if name != ALL and name not in NAMES:
+        raise Refusal(f"NAME must be {', '.join(NAMES)} or {ALL}; got {name!r}.")
+    powers = None if alphas is None else _numbers(alphas)
+    names = None if data is None else tuple(word.strip() for word in data.split(","))
+
+    from bbalpha.experiments.plan import Narrowing, planned
+    from bbalpha.experiments.running import reproduce
+
+    experiments = [find_experiment(each) for each in (NAMES if name == ALL else (name,))]
+    narrowing = Narrowing(names, powers, splits, seeds, epochs)
+    with refusing(ValueError):
+        plans = [planned(experiment, scale, narrowing) for experiment in experiments]
+    for experiment, configurations in zip(experiments, plans, strict=True):
+        with refusing(ValueError, OSError):
+            num_runs = reproduce(experiment, configurations, output, progress=not quiet)
+        note(f"{experiment.name}: {count(num_runs, 'run')} added to {output}.", quiet)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """The numbers of a list that is separated by commas."""
+    try:
+        numbers = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
+        raise Refusal(f"--alphas must be numbers, separated by commas; got --alphas {text!r}.")
+    return numbers

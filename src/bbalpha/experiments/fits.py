@@ -1,0 +1,76 @@
+"""Fits of the experiments: settings in JSON's kinds made into arguments of `fit_many`.
+
+All α of a split and seed share their start, the order of their rows and their noise, so that their
+differences are not those of chance.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key, PyTree
+
+from bbalpha.experiments.plan import Run
+from bbalpha.families import CappedGaussian, DiagonalGaussian
+from bbalpha.fitting import fit_many
+from bbalpha.posterior import Posterior
+
+FAMILIES = {
+    "capped": CappedGaussian.init,  # the authors' code: by the prior's variance
+    "free": DiagonalGaussian.init,  # the paper's text
+}
+FIT_STREAM, START_STREAM, TEST_STREAM = range(3)
+SETTINGS = ("num_epochs", "batch_size", "num_samples")
+
+
+def fit_runs(
+    runs: Sequence[Run],
+    log_likelihood: Callable[..., Array],
+    start: Callable[[Key[Array, ""]], PyTree],
+    data: Sequence[PyTree],
+    **settings: Any,
+) -> list[Posterior]:
+    """The posteriors of runs that differ in split, seed and α only.
+
+    Args:
+        runs: What is fitted.
+        log_likelihood: as for `fit`.
+        start: the means at which q starts, from a key.
+        data: the training data of each run, all of one size.
+        **settings: further arguments of `fit_many`.
+    """
+    keys = jnp.stack([key_of(run, FIT_STREAM) for run in runs])
+    common = runs[0].settings
+    return fit_many(
+        log_likelihood,
+        jax.vmap(start)(jnp.stack([key_of(run, START_STREAM) for run in runs])),
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *data),
+        keys=keys,
+        alpha=jnp.array([run.alpha for run in runs]),
+        data_axis=0,
+        optimizer=adam(common["learning_rate"]),
+        family=FAMILIES[common["variance"]],
+        progress=False,
+        **{name: common[name] for name in SETTINGS},
+        **settings,
+    )
+
+
+def key_of(run: Run, stream: int) -> Key[Array, ""]:
+    """Randomness of a run, the same for every α."""
+    key = jax.random.fold_in(jax.random.key(run.seed), run.split)
+    return jax.random.fold_in(key, stream)
+
+
+@cache
+def adam(learning_rate: float) -> optax.GradientTransformation:
+    """Adam with its default parameters, made once because every new one compiles anew."""
+    return optax.adam(learning_rate)
+
+
+def mean_of_draws(outputs: Float[Array, "draws ..."]) -> Float[Array, "..."]:
+    """The mean over draws: one function for all predictions, since programs are cached by it."""
+    return jnp.mean(outputs, axis=0)

@@ -1,0 +1,120 @@
+"""Long fits: some epochs at a time, with test scores along the way and a checkpoint after them.
+
+A fit that was killed goes on from its checkpoint to the same result.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from bbalpha.epochs import full_energy, no_order, run_steps
+from bbalpha.experiments.fits import FAMILIES, FIT_STREAM, adam, key_of
+from bbalpha.experiments.plan import Bench, Metrics, Run
+from bbalpha.fitting import prepare
+from bbalpha.posterior import Posterior
+from bbalpha.training import FitState, init
+
+NUM_SCORES = 25  # points of a learning curve, about
+
+Score = Callable[[Posterior], Mapping[str, float]]
+
+
+def fit_long(
+    run: Run,
+    log_likelihood: Callable[..., Array],
+    params: PyTree,
+    data: PyTree,
+    score: Score,
+    bench: Bench,
+) -> tuple[Posterior, Metrics]:
+    """The posterior of a run, and its learning curves: the energy and scores after some epochs.
+
+    Args:
+        run: What is fitted.
+        log_likelihood: as for `fit`.
+        params: where the mean of q starts.
+        data: the training data.
+        score: what is looked at along the way.
+        bench: where the checkpoint is.
+
+    Raises:
+        ArithmeticError: if the energy stops being finite.
+    """
+    settings = run.settings
+    num_epochs = settings["num_epochs"]
+    rows, plan = prepare(data, None, settings["batch_size"], num_epochs)
+    state = init(
+        log_likelihood,
+        params,
+        num_data=float(rows.total_weight()),
+        key=key_of(run, FIT_STREAM),
+        alpha=run.alpha,
+        family=FAMILIES[settings["variance"]],
+        optimizer=adam(settings["learning_rate"]),
+        num_samples=settings["num_samples"],
+        resample_every=settings["resample_every"],
+    )
+    state, curves = _restored(bench.checkpoint, state, run)
+    every = max(1, num_epochs // NUM_SCORES)
+    epoch = int(state.step) // plan.num_batches
+    while epoch < num_epochs:
+        order = no_order(rows, plan.batch_size)
+        state, _, energies, finite = run_steps(
+            state, rows, order, jnp.asarray(plan.num_batches), plan.batch_size
+        )
+        if not finite:
+            raise ArithmeticError(f"the energy must be finite; got another in epoch {epoch}.")
+        epoch += 1
+        if epoch % every == 0 or epoch == num_epochs:
+            scores = {"energy": float(energies[0]), **score(state.posterior())}
+            _extend(curves, epoch, scores)
+            _save(bench.checkpoint, state, curves, run)
+        bench.advance(epoch / num_epochs)
+    energy = full_energy(state, rows)
+    return eqx.tree_at(lambda posterior: posterior.energy, state.posterior(), energy), curves
+
+
+def _extend(curves: dict[str, list], epoch: int, scores: Mapping[str, float]) -> None:
+    curves.setdefault("epochs", []).append(epoch)
+    for name, value in scores.items():
+        curves.setdefault(f"curve_{name}", []).append(value)
+
+
+def _moving(state: FitState) -> PyTree:
+    """What of the state is not known before the first step."""
+    return state.variables, state.optimizer_state, state.step
+
+
+def _save(file: Path, state: FitState, curves: dict[str, list], run: Run) -> None:
+    """Replace the checkpoint: a line of JSON, then the arrays."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".partial")
+    with temporary.open("wb") as stream:
+        stream.write(json.dumps([_identity(run), curves]).encode() + b"\n")
+        eqx.tree_serialise_leaves(stream, _moving(state))
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(file)
+
+
+def _restored(file: Path, state: FitState, run: Run) -> tuple[FitState, dict[str, list]]:
+    """The state and the curves of the checkpoint, if it is one of this run."""
+    if not file.is_file():
+        return state, {}
+    with file.open("rb") as stream:
+        identity, curves = json.loads(stream.readline())
+        if identity != json.loads(json.dumps(_identity(run))):
+            return state, {}
+        moved = eqx.tree_deserialise_leaves(stream, _moving(state))
+    return eqx.tree_at(_moving, state, jax.tree.map(jnp.asarray, moved)), curves
+
+
+def _identity(run: Run) -> list[Any]:
+    return [run.dataset, run.configuration, run.split, run.seed, run.alpha, dict(run.settings)]

@@ -1,0 +1,180 @@
+"""The plan of an experiment: its runs at each scale, as data, and how to narrow it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SCALES = ("smoke", "quick", "paper")
+EPOCHS = "num_epochs"  # the setting that --epochs changes
+
+Metrics = Mapping[str, Any]  # numbers, and lists of them for curves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One row to be: what is fitted to what, and all that decides the result."""
+
+    dataset: str
+    configuration: str
+    split: int
+    seed: int
+    alpha: float
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """Runs of one kind: every data set, split, seed and α with the same settings.
+
+    Attributes:
+        name: What tells it from others of the experiment.
+        datasets: Names of data sets.
+        alphas: Powers.
+        num_splits: Number of splits into training and test data.
+        num_seeds: Number of starts on each split.
+        settings: All else that decides the result, in JSON's kinds.
+        together: How many runs on one data set are trained in one program.
+    """
+
+    name: str
+    datasets: tuple[str, ...]
+    alphas: tuple[float, ...]
+    num_splits: int = 1
+    num_seeds: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    together: int = 1
+
+    def groups(self) -> Iterator[tuple[Run, ...]]:
+        """The runs, in groups that are trained together; all α of a split stand side by side."""
+        for dataset in self.datasets:
+            runs = [
+                Run(
+                    dataset=dataset,
+                    configuration=self.name,
+                    split=split,
+                    seed=seed,
+                    alpha=alpha,
+                    settings=self.settings,
+                )
+                for split, seed, alpha in product(
+                    range(self.num_splits), range(self.num_seeds), self.alphas
+                )
+            ]
+            for start in range(0, len(runs), self.together):
+                yield tuple(runs[start : start + self.together])
+
+
+class Bench(NamedTuple):
+    """Where a group of runs is measured.
+
+    Attributes:
+        checkpoint: A file for what a long run has reached, which is removed with its last row.
+        advance: A function that is told which part of the group is done, from 0 to 1.
+    """
+
+    checkpoint: Path
+    advance: Callable[[float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A table or figure of the paper.
+
+    Attributes:
+        name: Its name on the command line.
+        place: Where the paper has it.
+        configurations: What is run at each scale.
+        measure: The metrics of each run of a group.
+    """
+
+    name: str
+    place: str
+    configurations: Mapping[str, tuple[Configuration, ...]]
+    measure: Callable[[Sequence[Run], Bench], Sequence[Metrics]]
+
+
+class Narrowing(NamedTuple):
+    """What of a plan is wanted; None for all of it.
+
+    Attributes:
+        datasets: Names of data sets.
+        alphas: Powers.
+        num_splits: How many of the splits, from the first.
+        num_seeds: How many of the seeds, from the first.
+        num_epochs: Epochs instead of the plan's.
+    """
+
+    datasets: tuple[str, ...] | None = None
+    alphas: tuple[float, ...] | None = None
+    num_splits: int | None = None
+    num_seeds: int | None = None
+    num_epochs: int | None = None
+
+
+def planned(experiment: Experiment, scale: str, narrowing: Narrowing) -> tuple[Configuration, ...]:
+    """The configurations of an experiment at a scale, as far as they are wanted.
+
+    Raises:
+        ValueError: If the scale is unknown, or something is wanted that the plan has not.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
+    whole = experiment.configurations[scale]
+    where = f"{experiment.name} at the scale {scale}"
+    _check_among("--data", narrowing.datasets, [c.datasets for c in whole], where)
+    _check_among("--alphas", narrowing.alphas, [c.alphas for c in whole], where)
+    _check_count("--splits", narrowing.num_splits, [c.num_splits for c in whole], where)
+    _check_count("--seeds", narrowing.num_seeds, [c.num_seeds for c in whole], where)
+    _check_epochs(narrowing.num_epochs, whole, where)
+    narrowed = (_narrowed(configuration, scale, narrowing) for configuration in whole)
+    return tuple(c for c in narrowed if c.datasets and c.alphas)
+
+
+def _narrowed(whole: Configuration, scale: str, wanted: Narrowing) -> Configuration:
+    settings = {"scale": scale, **whole.settings}
+    if wanted.num_epochs is not None and EPOCHS in settings:
+        settings[EPOCHS] = wanted.num_epochs
+    return replace(
+        whole,
+        datasets=_kept(whole.datasets, wanted.datasets),
+        alphas=_kept(whole.alphas, wanted.alphas),
+        num_splits=min(whole.num_splits, wanted.num_splits or whole.num_splits),
+        num_seeds=min(whole.num_seeds, wanted.num_seeds or whole.num_seeds),
+        settings=settings,
+    )
+
+
+def _kept(whole: tuple, wanted: tuple | None) -> tuple:
+    return whole if wanted is None else tuple(entry for entry in whole if entry in wanted)
+
+
+def _check_among(option: str, wanted: tuple | None, whole: list[tuple], where: str) -> None:
+    known = list(dict.fromkeys(entry for entries in whole for entry in entries))
+    for entry in wanted or ():
+        if entry not in known:
+            raise ValueError(
+                f"{option} must be of {', '.join(map(_text, known))} for {where}; "
+                f"got {_text(entry)}."
+            )
+
+
+def _check_count(option: str, wanted: int | None, whole: list[int], where: str) -> None:
+    if wanted is not None and not 1 <= wanted <= max(whole):
+        raise ValueError(
+            f"{option} must be from 1 to {max(whole)}, as many as {where} has; got {wanted}."
+        )
+
+
+def _check_epochs(wanted: int | None, whole: tuple[Configuration, ...], where: str) -> None:
+    if wanted is None:
+        return
+    if not any(EPOCHS in configuration.settings for configuration in whole):
+        raise ValueError(f"--epochs must not be given for {where}, which has none; got {wanted}.")
+    if wanted < 1:
+        raise ValueError(f"--epochs must be at least 1; got {wanted}.")
+
+
+def _text(entry: Any) -> str:
+    return f"{entry:g}" if isinstance(entry, float | int) else str(entry)

@@ -1,0 +1,115 @@
+"""Networks for regression on UCI data sets: Figure (regression_ll), Section 5.2.
+
+The paper's text and its authors' code differ in the number of draws (100, 50) and in q's variance
+(free, capped by the prior's): both are configurations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from bbalpha import metrics
+from bbalpha.data import Dataset, Standardizer, standardize
+from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws
+from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
+from bbalpha.experiments.problems import split_of
+from bbalpha.likelihoods import Gaussian
+from bbalpha.models import init_mlp, mlp
+from bbalpha.posterior import Posterior
+
+CODE = Configuration(
+    name="authors' code",
+    datasets=(
+        *("boston", "concrete", "energy", "wine_red", "yacht"),
+        *("kin8nm", "power", "naval", "protein"),
+    ),
+    alphas=(1.0, 0.5, 1e-6, 0.0),
+    num_splits=50,
+    settings={
+        "hidden": 100,
+        "variance": "capped",
+        "num_samples": 50,
+        "batch_size": 32,
+        "num_epochs": 500,
+        "learning_rate": 1e-3,
+    },
+    together=4,
+)
+TEXT = replace(
+    CODE,
+    name="paper's text",
+    datasets=("boston", "yacht"),
+    num_splits=10,
+    settings={**CODE.settings, "variance": "free", "num_samples": 100},
+)
+CONFIGURATIONS = {
+    "smoke": tuple(
+        replace(
+            configuration,
+            datasets=("diabetes",),
+            num_splits=2,
+            settings={**configuration.settings, "hidden": 10, "num_samples": 10, "num_epochs": 4},
+            together=8,
+        )
+        for configuration in (CODE, TEXT)
+    ),
+    "quick": (
+        replace(
+            CODE,
+            datasets=("boston", "yacht", "energy"),
+            num_splits=5,
+            settings={**CODE.settings, "num_epochs": 100},
+        ),
+    ),
+    "paper": (CODE, TEXT),
+}
+
+
+def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
+    """Test log-likelihood and root mean squared error of each run, in original units."""
+    parts = [split_of(run.dataset, run.split) for run in runs]
+    inputs = [standardize(part.train.inputs) for part in parts]
+    targets = [standardize(part.train.targets) for part in parts]
+    train = [Dataset(x, y) for (x, _), (y, _) in zip(inputs, targets, strict=True)]
+    sizes = (train[0].inputs.shape[1], runs[0].settings["hidden"], 1)
+    posteriors = fit_runs(
+        runs, log_likelihood, partial(init_mlp, sizes=sizes), train, hyperparams=Gaussian()
+    )
+    tests = [
+        Dataset(scaling.transform(part.test.inputs), part.test.targets)
+        for part, (_, scaling) in zip(parts, inputs, strict=True)
+    ]
+    units = [unit for _, unit in targets]
+    return list(map(_scores, runs, posteriors, tests, units))
+
+
+def log_likelihood(params: PyTree, batch: Dataset, likelihood: Gaussian) -> Float[Array, " batch"]:
+    """Return log N(yₙ; network(xₙ), σ²), with σ² learned."""
+    return likelihood.log_prob(mlp(params, batch.inputs), batch.targets)
+
+
+def _scores(run: Run, posterior: Posterior, test: Dataset, unit: Standardizer) -> Metrics:
+    """The scores on test data whose targets are in original units."""
+    key = key_of(run, TEST_STREAM)
+    mean = posterior.predict(mlp, test.inputs, key=key, summary=mean_of_draws)
+    standardized = test._replace(targets=unit.transform(test.targets))
+    densities = partial(posterior.log_density, log_likelihood, standardized, key=key)
+    log_scale = float(unit.log_scale)
+    return {
+        "log_likelihood": float(jnp.mean(densities(num_samples=1000))) - log_scale,
+        "log_likelihood_50": float(jnp.mean(densities(num_samples=50))) - log_scale,
+        "rmse": metrics.rmse(unit.inverse(mean[:, 0]), test.targets),
+        "noise_deviation": float(jnp.sqrt(posterior.hyperparams.noise_variance) * unit.scale),
+        "energy": float(posterior.energy),
+    }
+
+
+EXPERIMENT = Experiment(
+    name="regression",
+    place="Figure regression_ll",
+    configurations=CONFIGURATIONS,
+    measure=measure,
+)

@@ -1,0 +1,1 @@
+"""Report: the rows of experiments made into tables, figures and a page."""

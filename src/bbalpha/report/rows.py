@@ -1,0 +1,115 @@
+"""Rows: one line of JSON for every run of an experiment, which is all that a report is made from.
+
+A results folder holds `<experiment>/<data set>.jsonl`. Lines are appended whole; what a killed
+process left of its last line is not a row.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+NEWLINE = b"\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What was run, with which settings, and what came out of it.
+
+    Attributes:
+        experiment: Name of the experiment.
+        configuration: Name of the kind of run within the experiment.
+        dataset: Name of the data set.
+        split: Number of the split into training and test data, from 0.
+        seed: Seed of all randomness of the run.
+        alpha: The power α; 0 is variational Bayes.
+        settings: All else that decides the result.
+        metrics: Numbers, or lists of them for curves; None where one is not finite.
+        seconds: How long the run took, its share of the time when several were trained together.
+        version: Version of bbalpha.
+    """
+
+    experiment: str
+    configuration: str
+    dataset: str
+    split: int
+    seed: int
+    alpha: float
+    settings: dict[str, Any]
+    metrics: dict[str, Any]
+    seconds: float
+    version: str
+
+
+def rows_file(folder: Path, experiment: str, dataset: str) -> Path:
+    """The file of the rows of one data set."""
+    return folder / experiment / f"{dataset}.jsonl"
+
+
+def read_folder(folder: Path) -> list[Row]:
+    """All rows of a results folder, by experiment and data set in the order of their names.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or no row in it.
+        ValueError: If a line of a file is not a row.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the results must be a folder; got {folder}, where there is none.")
+    rows = [row for file in sorted(folder.glob("*/*.jsonl")) for row in read_file(file)]
+    if not rows:
+        raise FileNotFoundError(
+            f"the results must hold rows of experiments; got none in {folder}. "
+            f"bbalpha reproduce all --scale smoke --output {folder} makes some."
+        )
+    return rows
+
+
+def read_file(file: Path) -> list[Row]:
+    """The rows of one file; none if there is no file.
+
+    Raises:
+        ValueError: If a line that ends is not a row.
+    """
+    if not file.is_file():
+        return []
+    *lines, _ = file.read_bytes().split(NEWLINE)  # what follows the last newline is not whole
+    return [_row(line, f"line {number} of {file}") for number, line in enumerate(lines, 1)]
+
+
+def append_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Add rows to a file, whose last line is dropped if it is not whole, and see them on disk."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(_plain(asdict(row)), ensure_ascii=False) + "\n" for row in rows)
+    with file.open("a+b") as stream:
+        stream.seek(0)
+        content = stream.read()
+        stream.truncate(content.rfind(NEWLINE) + 1)
+        stream.write(text.encode())
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _row(line: bytes, place: str) -> Row:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        raise ValueError(f"{place} must be a row in JSON; got {line[:40]!r}.") from None
+    names = [field.name for field in fields(Row)]
+    if not isinstance(values, dict) or sorted(values) != sorted(names):
+        raise ValueError(
+            f"{place} must have the fields {', '.join(names)}; "
+            f"got {', '.join(values) if isinstance(values, dict) else line[:40]!r}."
+        )
+    return Row(**values)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's kinds, with None for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
