@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bbalpha.cli.doors import Group, Refusal, refusing
+from bbalpha.cli.doors import Group, refusing, refusing_missing_library
 from bbalpha.cli.options import Quiet
 from bbalpha.cli.paths import check_output
 from bbalpha.cli.printing import count, note, print_table
@@ -76,13 +76,8 @@ def fetch_dataset(
     from bbalpha.datasets.loading import load
 
     note(f"Fetching {name} ...", quiet)
-    try:
-        with refusing(ValueError, OSError):
-            table = load(name)
-    except ModuleNotFoundError as error:
-        if error.name != "rdkit":
-            raise
-        raise Refusal(str(error)) from None
+    with refusing(ValueError, OSError), refusing_missing_library():
+        table = load(name)
     rows = f"{count(len(table.targets), 'row')} of {count(len(table.feature_names), 'feature')}"
     note(f"{name}: {rows}, from {table.source}.", quiet)
     if csv is not None:

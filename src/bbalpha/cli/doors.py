@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 EXIT_CODE = 2  # of everything that the user can correct
 OWN = ("bbalpha", "sklearn")  # whose errors are written for users
+OPTIONAL = ("rdkit",)  # libraries of extras
 
 
 class Refusal(typer.TyperException):
@@ -56,6 +57,17 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         if not _is_own(error):
+            raise
+        raise Refusal(str(error)) from None
+
+
+@contextmanager
+def refusing_missing_library() -> Iterator[None]:
+    """Turn the lack of an optional library into a refusal that says how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in OPTIONAL:
             raise
         raise Refusal(str(error)) from None
 

@@ -19,7 +19,7 @@ from bbalpha.data import Dataset
 from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of
 from bbalpha.experiments.long_fit import fit_long
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.experiments.problems import split_of
+from bbalpha.experiments.problems import load_problem, split_of
 from bbalpha.likelihoods import Categorical
 from bbalpha.models import init_mlp, mlp
 from bbalpha.posterior import Posterior
@@ -111,4 +111,5 @@ EXPERIMENT = Experiment(
     place="Table mnist_results",
     configurations=CONFIGURATIONS,
     measure=measure,
+    load=load_problem,
 )

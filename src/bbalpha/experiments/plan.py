@@ -87,12 +87,14 @@ class Experiment:
         place: Where the paper has it.
         configurations: What is run at each scale.
         measure: The metrics of each run of a group.
+        load: Its data sets by name, if they are not generated.
     """
 
     name: str
     place: str
     configurations: Mapping[str, tuple[Configuration, ...]]
     measure: Callable[[Sequence[Run], Bench], Sequence[Metrics]]
+    load: Callable[[str], Any] | None = None
 
 
 class Narrowing(NamedTuple):
@@ -113,26 +115,36 @@ class Narrowing(NamedTuple):
     num_epochs: int | None = None
 
 
-def planned(experiment: Experiment, scale: str, narrowing: Narrowing) -> tuple[Configuration, ...]:
-    """The configurations of an experiment at a scale, as far as they are wanted.
+def planned(
+    experiments: Sequence[Experiment], scale: str, narrowing: Narrowing
+) -> list[tuple[Configuration, ...]]:
+    """The configurations of each experiment at a scale, as far as they are wanted.
 
     Raises:
-        ValueError: If the scale is unknown, or something is wanted that the plan has not.
+        ValueError: If the scale is unknown, or something is wanted that no experiment has.
     """
     if scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
-    whole = experiment.configurations[scale]
-    where = f"{experiment.name} at the scale {scale}"
-    _check_among("--data", narrowing.datasets, [c.datasets for c in whole], where)
-    _check_among("--alphas", narrowing.alphas, [c.alphas for c in whole], where)
-    _check_count("--splits", narrowing.num_splits, [c.num_splits for c in whole], where)
-    _check_count("--seeds", narrowing.num_seeds, [c.num_seeds for c in whole], where)
+    whole = [each for experiment in experiments for each in experiment.configurations[scale]]
+    where = f"{', '.join(each.name for each in experiments)} at the scale {scale}"
+    _check_among("--data", narrowing.datasets, [each.datasets for each in whole], where)
+    _check_among("--alphas", narrowing.alphas, [each.alphas for each in whole], where)
+    _check_count("--splits", narrowing.num_splits, [each.num_splits for each in whole], where)
+    _check_count("--seeds", narrowing.num_seeds, [each.num_seeds for each in whole], where)
     _check_epochs(narrowing.num_epochs, whole, where)
-    narrowed = (_narrowed(configuration, scale, narrowing) for configuration in whole)
-    return tuple(c for c in narrowed if c.datasets and c.alphas)
+    return [_narrowed(each.configurations[scale], scale, narrowing) for each in experiments]
+        _narrowed(experiment.configurations[scale], scale, narrowing) for experiment in experiments
+    ]
 
 
-def _narrowed(whole: Configuration, scale: str, wanted: Narrowing) -> Configuration:
+def _narrowed(
+    whole: tuple[Configuration, ...], scale: str, wanted: Narrowing
+) -> tuple[Configuration, ...]:
+    narrowed = (_narrowed_one(configuration, scale, wanted) for configuration in whole)
+    return tuple(each for each in narrowed if each.datasets and each.alphas)
+
+
+def _narrowed_one(whole: Configuration, scale: str, wanted: Narrowing) -> Configuration:
     settings = {"scale": scale, **whole.settings}
     if wanted.num_epochs is not None and EPOCHS in settings:
         settings[EPOCHS] = wanted.num_epochs
@@ -167,7 +179,7 @@ def _check_count(option: str, wanted: int | None, whole: list[int], where: str) 
         )
 
 
-def _check_epochs(wanted: int | None, whole: tuple[Configuration, ...], where: str) -> None:
+def _check_epochs(wanted: int | None, whole: Sequence[Configuration], where: str) -> None:
     if wanted is None:
         return
     if not any(EPOCHS in configuration.settings for configuration in whole):

@@ -17,7 +17,7 @@ from bbalpha import metrics
 from bbalpha.data import Dataset, standardize
 from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.experiments.problems import Part, split_of
+from bbalpha.experiments.problems import Part, load_problem, split_of
 from bbalpha.posterior import Posterior
 from bbalpha.special import log_ndtr, ndtr
 
@@ -129,4 +129,5 @@ EXPERIMENT = Experiment(
     place="Table probit_results",
     configurations=CONFIGURATIONS,
     measure=measure,
+    load=load_problem,
 )

@@ -15,7 +15,7 @@ from bbalpha import metrics
 from bbalpha.data import Dataset, Standardizer, standardize
 from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.experiments.problems import split_of
+from bbalpha.experiments.problems import load_problem, split_of
 from bbalpha.likelihoods import Gaussian
 from bbalpha.models import init_mlp, mlp
 from bbalpha.posterior import Posterior
@@ -112,4 +112,5 @@ EXPERIMENT = Experiment(
     place="Figure regression_ll",
     configurations=CONFIGURATIONS,
     measure=measure,
+    load=load_problem,
 )

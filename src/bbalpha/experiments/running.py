@@ -52,6 +52,19 @@ def reproduce(
     return finished
 
 
+def load_data(experiment: Experiment, configurations: Sequence[Configuration]) -> None:
+    """Load all data sets, so that a missing one is known before the first run.
+
+    Raises:
+        OSError: If data are not found or cannot be downloaded.
+        ValueError: If data are damaged.
+        ModuleNotFoundError: If a library is needed to make the data.
+    """
+    if experiment.load is not None:
+        for name in dict.fromkeys(name for each in configurations for name in each.datasets):
+            experiment.load(name)
+
+
 def check_folder(
     experiment: Experiment, groups: Sequence[Sequence[Run]], folder: Path
 ) -> set[tuple]:

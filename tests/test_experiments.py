@@ -1,0 +1,312 @@
+"""Experiments are planned, narrowed, run, killed and continued; rows are written once and whole."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from bbalpha.experiments import NAMES, find_experiment
+from bbalpha.experiments.plan import (
+    SCALES,
+    Bench,
+    Configuration,
+    Experiment,
+    Narrowing,
+    planned,
+)
+from bbalpha.experiments.running import reproduce
+from bbalpha.report.rows import append_rows, read_file, read_folder
+
+PLAN = Configuration(
+    name="main",
+    datasets=("red", "blue"),
+    alphas=(1.0, 0.5, 0.0),
+    num_splits=4,
+    num_seeds=2,
+    settings={"num_epochs": 7},
+    together=6,
+)
+NUM_RUNS = 2 * 3 * 4 * 2
+
+
+def score(run):
+    return {"score": run.split + 10 * run.seed + 100 * run.alpha + run.settings["num_epochs"]}
+
+
+def experiment(measure=lambda runs, bench: [score(run) for run in runs], plan=PLAN):
+    return Experiment(
+        name="paint",
+        place="nowhere",
+        configurations=dict.fromkeys(SCALES, (plan,)),
+        measure=measure,
+    )
+
+
+def run(folder, wanted=Narrowing(), scale="quick", paint=None):  # noqa: B008  a tuple
+    paint = paint or experiment()
+    (configurations,) = planned([paint], scale, wanted)
+    return reproduce(paint, configurations, folder)
+
+
+def without_times(folder):
+    return [replace(row, seconds=0.0) for row in read_folder(folder)]
+
+
+def test_every_run_of_the_plan_becomes_one_row(tmp_path):
+    assert run(tmp_path) == NUM_RUNS
+    rows = read_folder(tmp_path)
+    identities = {(row.dataset, row.split, row.seed, row.alpha) for row in rows}
+    assert len(rows) == len(identities) == NUM_RUNS
+    for row in rows:
+        assert row.metrics == score(row)
+        assert row.settings == {"scale": "quick", "num_epochs": 7}
+        assert (row.experiment, row.configuration) == ("paint", "main")
+
+
+def test_what_is_in_the_folder_is_not_run_again(tmp_path):
+    run(tmp_path, Narrowing(datasets=("red",), num_splits=2))
+    before = read_folder(tmp_path)
+    assert run(tmp_path) == NUM_RUNS - len(before)
+    assert [row for row in read_folder(tmp_path) if row in before] == before
+    assert run(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (Narrowing(datasets=("blue",)), NUM_RUNS // 2),
+        (Narrowing(alphas=(0.0, 1.0)), NUM_RUNS * 2 // 3),
+        (Narrowing(num_splits=1), NUM_RUNS // 4),
+        (Narrowing(num_seeds=1), NUM_RUNS // 2),
+        (Narrowing(("red",), (0.5,), 1, 1), 1),
+    ],
+)
+def test_a_narrowed_plan_is_a_part_of_the_whole(tmp_path, wanted, count):
+    run(tmp_path / "part", wanted)
+    run(tmp_path / "whole")
+    part, whole = without_times(tmp_path / "part"), without_times(tmp_path / "whole")
+    assert len(part) == count
+    assert all(row in whole for row in part)
+
+
+def test_runs_of_one_data_set_are_trained_together(tmp_path):
+    groups = []
+
+    def measure(runs, bench):
+        groups.append(runs)
+        return [score(run) for run in runs]
+
+    run(tmp_path, paint=experiment(measure))
+    assert [len(group) for group in groups] == [6] * 8
+    assert all(len({run.dataset for run in group}) == 1 for group in groups)
+
+
+def test_a_group_of_which_a_row_is_lost_is_measured_whole_and_written_in_part(tmp_path):
+    run(tmp_path)
+    whole = without_times(tmp_path)
+    file = tmp_path / "paint" / "red.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    groups = []
+
+    def measure(runs, bench):
+        groups.append(len(runs))
+        return [score(run) for run in runs]
+
+    run(tmp_path, paint=experiment(measure))
+    assert groups[0] == 6
+    assert without_times(tmp_path) == whole
+
+
+@pytest.mark.parametrize("kept", [1, 60, -2])
+def test_a_truncated_last_row_is_dropped_and_run_again(tmp_path, kept):
+    run(tmp_path)
+    whole = without_times(tmp_path)
+    file = tmp_path / "paint" / "blue.jsonl"
+    *lines, last = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines) + last[:kept])
+    assert len(read_file(file)) == len(lines)
+    run(tmp_path)
+    assert without_times(tmp_path) == whole
+
+
+def test_a_damaged_row_in_the_middle_is_told(tmp_path):
+    run(tmp_path)
+    file = tmp_path / "paint" / "blue.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(["{oops\n", *lines]))
+    with pytest.raises(ValueError, match=r"line 1 of .*blue\.jsonl must be a row in JSON; got"):
+        run(tmp_path)
+    file.write_text('{"experiment": "paint"}\n')
+    with pytest.raises(ValueError, match=r"must have the fields experiment, .*got 'experiment'\."):
+        run(tmp_path)
+
+
+def test_rows_with_other_settings_are_not_mixed(tmp_path):
+    run(tmp_path)
+    with pytest.raises(ValueError, match=r"got num_epochs 7 in .*\.jsonl, and 9 now\. Choose"):
+        run(tmp_path, Narrowing(num_epochs=9))
+    with pytest.raises(ValueError, match=r"got scale 'quick' in .*, and 'paper' now"):
+        run(tmp_path, scale="paper")
+    more = replace(PLAN, settings={"num_epochs": 7, "width": 3})
+    with pytest.raises(ValueError, match=r"got width None in .*, and 3 now"):
+        run(tmp_path, paint=experiment(plan=more))
+
+
+def test_another_scale_is_not_mixed_even_on_other_data(tmp_path):
+    run(tmp_path, Narrowing(datasets=("red",)))
+    with pytest.raises(ValueError, match=r"got scale 'quick' in .*, and 'smoke' now"):
+        run(tmp_path, Narrowing(datasets=("blue",)), scale="smoke")
+
+
+def test_data_sets_of_one_experiment_may_have_other_settings(tmp_path):
+    run(tmp_path, Narrowing(datasets=("red",)))
+    run(tmp_path, Narrowing(datasets=("blue",), num_epochs=9))
+    assert {row.settings["num_epochs"] for row in read_folder(tmp_path)} == {7, 9}
+
+
+def test_rows_of_another_version_are_not_mixed(tmp_path):
+    run(tmp_path, Narrowing(datasets=("red",)))
+    file = tmp_path / "paint" / "red.jsonl"
+    rows = [replace(row, version="0.0.1") for row in read_file(file)]
+    file.unlink()
+    append_rows(file, rows)
+    with pytest.raises(ValueError, match=r"got version '0\.0\.1' in .*red\.jsonl, and '"):
+        run(tmp_path, Narrowing(datasets=("blue",)))
+
+
+def test_a_number_that_is_not_finite_is_written_as_null(tmp_path):
+    def measure(runs, bench):
+        return [{"score": float("nan"), "curve": [1.0, float("inf")]} for _ in runs]
+
+    run(tmp_path, paint=experiment(measure))
+    assert read_folder(tmp_path)[0].metrics == {"score": None, "curve": [1.0, None]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (Narrowing(datasets=("green",)), "--data must be of red, blue for paint at the scale"),
+        (Narrowing(alphas=(0.3,)), r"--alphas must be of 1, 0\.5, 0 for paint .*; got 0\.3\."),
+        (Narrowing(num_splits=5), "--splits must be from 1 to 4, as many as paint .*; got 5"),
+        (Narrowing(num_splits=0), "--splits must be from 1 to 4, as many as paint .*; got 0"),
+        (Narrowing(num_seeds=3), "--seeds must be from 1 to 2, as many as paint .*; got 3"),
+        (Narrowing(num_epochs=0), "--epochs must be at least 1; got 0"),
+    ],
+)
+def test_what_the_plan_has_not_is_refused(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        planned([experiment()], "quick", wanted)
+
+
+def test_several_experiments_are_narrowed_together():
+    """What is wanted must be in one of them; the others give what they have."""
+    large = experiment(plan=replace(PLAN, datasets=("green",), num_splits=9))
+    small = experiment()
+    first, second = planned([small, large], "quick", Narrowing(num_splits=6))
+    assert (first[0].num_splits, second[0].num_splits) == (4, 6)
+    first, second = planned([small, large], "quick", Narrowing(datasets=("green",)))
+    assert (len(first), len(second)) == (0, 1)
+    with pytest.raises(ValueError, match="--data must be of red, blue, green for paint, paint"):
+        planned([small, large], "quick", Narrowing(datasets=("pink",)))
+
+
+def test_an_unknown_scale_or_name_is_refused():
+    with pytest.raises(ValueError, match="--scale must be one of smoke, quick, paper; got 'huge'"):
+        planned([experiment()], "huge", Narrowing())
+    with pytest.raises(ValueError, match=r"the experiment must be one of .*probit.*; got 'probid'"):
+        find_experiment("probid")
+
+
+def test_epochs_are_refused_where_there_are_none():
+    with pytest.raises(ValueError, match="--epochs must not be given for paint"):
+        planned([experiment(plan=replace(PLAN, settings={}))], "quick", Narrowing(num_epochs=3))
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_experiments as t
+def measure(runs, bench):
+    time.sleep(0.02)
+    return [t.score(run) for run in runs]
+t.run(Path(sys.argv[1]), paint=t.experiment(measure))
+"""
+
+
+def test_killed_ten_times_it_gives_the_same_rows(tmp_path):
+    """SIGKILL at random moments; each process that is left alone for long enough adds groups."""
+    run(tmp_path / "undisturbed")
+    code = KILLED.format(tests=os.path.dirname(__file__))  # noqa: PTH120
+    command = [sys.executable, "-c", code, str(tmp_path / "killed")]
+    moments = random.Random(0)
+    kills = 0
+    while kills < 10:
+        process = subprocess.Popen(command)
+        file = tmp_path / "killed" / "paint" / "red.jsonl"
+        while not file.exists() and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(moments.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+    subprocess.run(command, check=True)
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_are_json_and_every_scale_has_runs(name):
+    found = find_experiment(name)
+    assert found.name == name
+    for scale in SCALES:
+        (configurations,) = planned([found], scale, Narrowing())
+        for configuration in configurations:
+            assert list(configuration.groups())
+            settings = configuration.settings
+            assert json.loads(json.dumps(settings)) == settings
+
+
+def test_vb_is_alpha_zero_in_every_comparison():
+    for name in ("probit", "regression", "mnist", "clean-energy", "gradient"):
+        for configuration in find_experiment(name).configurations["paper"]:
+            assert 0.0 in configuration.alphas
+
+
+def test_a_long_fit_goes_on_from_its_checkpoint_to_the_same_result(tmp_path, monkeypatch):
+    from bbalpha.experiments import long_fit
+    from bbalpha.experiments.mnist import EXPERIMENT
+
+    wanted = Narrowing(alphas=(0.5,), num_epochs=3)
+    ((configuration,),) = planned([EXPERIMENT], "smoke", wanted)
+    ((run,),) = configuration.groups()
+    bench = Bench(tmp_path / "checkpoint", lambda part: None)
+    (undisturbed,) = EXPERIMENT.measure([run], bench)
+    bench.checkpoint.unlink()
+
+    class Killed(Exception):
+        pass
+
+    def killing(part):
+        if part > 0.5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        EXPERIMENT.measure([run], Bench(bench.checkpoint, killing))
+    epochs = []
+    run_steps = long_fit.run_steps
+    monkeypatch.setattr(
+        long_fit, "run_steps", lambda state, *args: epochs.append(1) or run_steps(state, *args)
+    )
+    (continued,) = EXPERIMENT.measure([run], bench)
+    assert len(epochs) == 1  # of three
+    assert continued == undisturbed
+    other = replace(run, seed=1)
+    EXPERIMENT.measure([other], bench)  # the checkpoint is another run's, and is not used
+    assert len(epochs) == 4
