@@ -22,7 +22,10 @@ from bbalpha.interfaces import estimator_file
 from bbalpha.tables import Encoder, Target, read_table, write_table
 
 COMMAND = Path(sys.executable).with_name("bbalpha")
-COMMANDS = ["fit", "predict", "evaluate", "inspect", "datasets", "datasets list", "datasets fetch"]
+COMMANDS = [
+    *("fit", "predict", "evaluate", "inspect", "datasets", "datasets list", "datasets fetch"),
+    *("reproduce", "report"),
+]
 TINY = ["--hidden", "none", "--epochs", "3"]  # a fit of a moment
 HEAVY = {"jax", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "sklearn"}
 CLASSES = {"BBAlphaRegressor": bb.BBAlphaRegressor, "BBAlphaClassifier": bb.BBAlphaClassifier}

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import time
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from bbalpha.cli import app
 from bbalpha.experiments import NAMES, find_experiment
 from bbalpha.experiments.plan import (
     SCALES,
@@ -20,6 +23,7 @@ from bbalpha.experiments.plan import (
     Narrowing,
     planned,
 )
+from bbalpha.experiments.problems import load_problem
 from bbalpha.experiments.running import reproduce
 from bbalpha.report.rows import append_rows, read_file, read_folder
 
@@ -310,3 +314,49 @@ def test_a_long_fit_goes_on_from_its_checkpoint_to_the_same_result(tmp_path, mon
     other = replace(run, seed=1)
     EXPERIMENT.measure([other], bench)  # the checkpoint is another run's, and is not used
     assert len(epochs) == 4
+
+
+def command(*args):
+    return CliRunner().invoke(app, ["reproduce", *map(str, args)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["probid"], "NAME must be divergence, .* or all; got 'probid'"),
+        (["probit", "--scale", "huge"], "--scale must be one of smoke, quick, paper; got 'huge'"),
+        (["probit", "--alphas", "one"], "--alphas must be numbers, .*; got --alphas 'one'"),
+        (["probit", "--alphas", "0.3"], r"--alphas must be of 1, 0\.5, .* for probit at .* 0\.3"),
+        (["probit", "--data", "boston"], "--data must be of ionosphere, .*; got boston"),
+        (["probit", "--splits", "11"], "--splits must be from 1 to 10, .*; got 11"),
+        (["mnist", "--seeds", "0"], "--seeds must be from 1 to 1, .*; got 0"),
+        (["divergence", "--epochs", "3"], "--epochs must not be given for divergence"),
+        (["probit", "--epochs", "0"], "--epochs must be at least 1; got 0"),
+    ],
+)
+def test_the_command_refuses_what_there_is_not(tmp_path, args, message):
+    result = command(*args, "--output", tmp_path / "results")
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert re.search(message, line)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_data_are_told_before_anything_is_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("BBALPHA_DATA", str(tmp_path))
+    load_problem.cache_clear()
+    result = command("probit", "--output", tmp_path / "results")
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert "folder must hold ionosphere/ionosphere.csv.gz" in line
+    assert "The canonical download is https://archive.ics.uci.edu" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    file = tmp_path / "results"
+    file.write_text("mine")
+    result = command("linear", "--scale", "smoke", "--output", file)
+    assert result.exit_code == 2
+    assert "--output must be a folder" in result.stderr
+    assert file.read_text() == "mine"

@@ -15,6 +15,7 @@ from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
 from bbalpha.cli.predict import predict_table
+from bbalpha.cli.report import report_results
 from bbalpha.cli.reproduce import reproduce_paper
 
 __all__ = ["app"]
@@ -32,6 +33,7 @@ app.command("predict")(predict_table)
 app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
 app.command("reproduce")(reproduce_paper)
+app.command("report")(report_results)
 
 datasets = typer.Typer(cls=DatasetCommands, help=DatasetCommands.__doc__, rich_markup_mode=None)
 datasets.command("list")(list_datasets)

@@ -1,6 +1,7 @@
 """`bbalpha reproduce`: the experiments of the paper, run and written as rows."""
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,7 @@ def reproduce_paper(
     """  # noqa: D301
     if name != ALL and name not in NAMES:
         raise Refusal(f"NAME must be {', '.join(NAMES)} or {ALL}; got {name!r}.")
+    _check_folder(output)
     powers = None if alphas is None else _numbers(alphas)
     names = None if data is None else tuple(word.strip() for word in data.split(","))
 
@@ -75,6 +77,15 @@ def reproduce_paper(
         with refusing(ValueError, OSError):
             num_runs = reproduce(experiment, configurations, output, progress=not quiet)
         note(f"{experiment.name}: {count(num_runs, 'run')} added to {output}.", quiet)
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a path that cannot be a folder of rows, before any run."""
+    if path.exists() and not path.is_dir():
+        raise Refusal(f"--output must be a folder; got the file {path}.")
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        raise Refusal(f"--output must be a folder that can be written to; got {path}.")
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -133,8 +133,6 @@ def planned(
     _check_count("--seeds", narrowing.num_seeds, [each.num_seeds for each in whole], where)
     _check_epochs(narrowing.num_epochs, whole, where)
     return [_narrowed(each.configurations[scale], scale, narrowing) for each in experiments]
-        _narrowed(experiment.configurations[scale], scale, narrowing) for experiment in experiments
-    ]
 
 
 def _narrowed(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NEWLINE = b"\n"
+KINDS = {str: str, int: int, float: int | float}  # of fields, as JSON has them; others are dicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,12 @@ def _row(line: bytes, place: str) -> Row:
             f"{place} must have the fields {', '.join(names)}; "
             f"got {', '.join(values) if isinstance(values, dict) else line[:40]!r}."
         )
+    for field in fields(Row):
+        if not isinstance(values[field.name], KINDS.get(field.type, dict)):
+            raise ValueError(
+                f"{place} must have the field {field.name} as a row has it; "
+                f"got {values[field.name]!r}."
+            )
     return Row(**values)
 
 

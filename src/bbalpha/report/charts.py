@@ -1,0 +1,72 @@
+"""Charts that several sections draw: scores by α, and learning curves."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bbalpha.report.colors import alpha_color, is_dashed
+from bbalpha.report.document import Figure, Key, Panel
+from bbalpha.report.runs import Runs, numbers
+from bbalpha.report.statistics import Estimate
+from bbalpha.report.words import alpha_label, alpha_name
+
+MARGIN = 0.06  # around curves, in heights of the frame
+SETTLED = 0.1  # part of a curve that may leave the frame, since it starts far off
+
+
+def alpha_keys(alphas: Iterable[float]) -> tuple[Key, ...]:
+    """The legend of lines by α."""
+    return tuple(Key(alpha_label(a), alpha_color(a), is_dashed(a)) for a in alphas)
+
+
+def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> None:
+    """A mean ± its standard error for every α, from the lowest on."""
+    for place, alpha in enumerate(sorted(found)):
+        mean, error, _ = found[alpha]
+        axes.errorbar(
+            place, mean, error or 0.0, color=alpha_color(alpha), marker="o", capsize=4, linewidth=2
+        )
+    names = ["VB" if alpha == 0 else alpha_name(alpha) for alpha in sorted(found)]
+    axes.set_xticks(range(len(found)), names)
+    axes.set(xlim=(-0.6, len(found) - 0.4), xlabel="α", ylabel=label)
+    axes.grid(visible=False, axis="x")
+
+
+def learning_curves(
+    runs: Runs, name: str, caption: str, metrics: Mapping[str, str], factor: float = 1.0
+) -> Figure | None:
+    """A panel for every metric, a line for every α; None if there are no curves."""
+    panels = []
+    for metric, label in metrics.items():
+        curves = {alpha: _mean_curve(runs.where(alpha=alpha), metric) for alpha in runs.alphas}
+        curves = {alpha: curve for alpha, curve in curves.items() if curve is not None}
+        if curves:
+            panels.append(Panel(label, partial(_draw_curves, curves=curves, factor=factor)))
+    if not panels:
+        return None
+    legend = alpha_keys(runs.alphas)
+    return Figure(name=name, caption=caption, panels=tuple(panels), legend=legend)
+
+
+def _mean_curve(runs: Runs, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Epochs and the mean of the runs that are as long as the longest."""
+    found = [(numbers(row.metrics.get("epochs")), numbers(row.metrics.get(metric))) for row in runs]
+    found = [(epochs, curve) for epochs, curve in found if curve and len(epochs) == len(curve)]
+    if not found:
+        return None
+    longest = max((epochs for epochs, _ in found), key=len)
+    curves = [curve for epochs, curve in found if epochs == longest]
+    return np.array(longest), np.mean(curves, axis=0)
+
+
+def _draw_curves(axes: Any, curves: dict, factor: float) -> None:
+    settled = []
+    for alpha, (epochs, curve) in curves.items():
+        style = "--" if is_dashed(alpha) else "-"
+        axes.plot(epochs, factor * curve, style, color=alpha_color(alpha), linewidth=1.8)
+        settled.append(factor * curve[int(SETTLED * len(curve)) :])
+    low, high = np.min(np.concatenate(settled)), np.max(np.concatenate(settled))
+    margin = MARGIN * (high - low) or 1.0
+    axes.set(ylim=(low - margin, high + margin), xlabel="epoch")

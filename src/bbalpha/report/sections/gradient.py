@@ -1,0 +1,133 @@
+"""Bias and deviation of the gradient by number of draws K and α."""
+
+import math
+from collections.abc import Callable
+
+from bbalpha.report.background import extent
+from bbalpha.report.document import Block, Cell, Group, Paragraph, Table
+from bbalpha.report.published import GRADIENT_BIAS, GRADIENT_DEVIATION, Published
+from bbalpha.report.runs import VB, Runs, numbers
+from bbalpha.report.statistics import Estimate, distance, estimate, paired
+from bbalpha.report.words import (
+    NONE,
+    alpha_label,
+    alpha_name,
+    distance_cell,
+    estimate_cell,
+    published_cell,
+)
+
+TITLE = "Bias and variance of the gradient"
+PLACE = "Section 5.5, Tables results_bias and results_variance"
+INTRODUCTION = (
+    "The energy takes a logarithm of a mean over K draws, so its gradient is biased. The paper "
+    "finds that the bias falls with K and as α → 0, and is far below the gradient's deviation."
+)
+NOISE = (
+    "The paper's bias is the distance between two means of noisy gradients, minus that of VB, "
+    "whose gradient has none; what is left is mostly the noise of both. The de-noised bias "
+    "subtracts the variance of the mean instead. The paper gives no standard errors, so Δ counts "
+    "ours alone."
+)
+DIGITS = 4
+
+
+def outcome(runs: Runs) -> str:
+    """How far the de-noised bias lies below the deviation with the most draws."""
+    position, draws = max(enumerate(_num_samples(runs)), key=lambda pair: pair[1], default=(0, 0))
+    ratios = {
+        alpha: _ratio(runs.where(alpha=alpha), position) for alpha in runs.alphas if alpha != VB
+    }
+    known = {alpha: ratio for alpha, ratio in ratios.items() if ratio}
+    if not known:
+        return "There are not yet biases to compare with deviations."
+    words = ", ".join(f"{r:,.0f} at {alpha_label(a)}" for a, r in known.items())
+    return f"With K = {draws:g} the deviation exceeds the de-noised bias by a factor of {words}."
+
+
+def blocks(runs: Runs) -> tuple[Block, ...]:
+    """The paper's two tables and the de-noised bias, for each configuration."""
+    found: list[Block] = [Paragraph(NOISE)]
+    for name in runs.configurations:
+        part = runs.where(configuration=name)
+        where = f"{', '.join(part.datasets)}, {extent(part)}"
+        found += [
+            _beside_paper(part, f"Bias, minus that of VB: {where}", GRADIENT_BIAS, _bias_above_vb),
+            _beside_paper(
+                part, f"Deviation of the gradient: {where}", GRADIENT_DEVIATION, _deviation
+            ),
+            _denoised(part, where),
+        ]
+    return tuple(found)
+
+
+def _beside_paper(
+    runs: Runs,
+    caption: str,
+    published: Published,
+    measure: Callable[[Runs, float, int], Estimate | None],
+) -> Table:
+    """A group for every K, a row for every α."""
+    groups = []
+    for position, draws in enumerate(_num_samples(runs)):
+        rows = []
+        for alpha in runs.alphas:
+            ours, theirs = measure(runs, alpha, position), published.of(f"{draws:g}", alpha)
+            if ours or theirs:
+                cells = estimate_cell(ours, DIGITS), published_cell(theirs, DIGITS)
+                apart = distance_cell(distance(ours, theirs))
+                rows.append((Cell(alpha_name(alpha)), *cells, apart))
+        groups.append(Group(f"K = {draws:g}", tuple(rows)))
+    header = ("α", "bbalpha", "paper", "Δ in s.e.")
+    return Table(caption=caption, header=header, groups=tuple(groups))
+
+
+def _bias_above_vb(runs: Runs, alpha: float, position: int) -> Estimate | None:
+    if alpha == VB:
+        return None
+    reference = runs.where(alpha=VB).values("bias", position)
+    return paired(runs.where(alpha=alpha).values("bias", position), reference)
+
+
+def _deviation(runs: Runs, alpha: float, position: int) -> Estimate | None:
+    return estimate(runs.where(alpha=alpha).values("deviation", position).values())
+
+
+def _denoised(runs: Runs, where: str) -> Table:
+    groups = []
+    for position, draws in enumerate(_num_samples(runs)):
+        rows = []
+        for alpha in runs.alphas:
+            part = runs.where(alpha=alpha)
+            found = [
+                estimate(part.values(metric, position).values())
+                for metric in ("bias", "denoised_bias", "deviation")
+            ]
+            cells = (estimate_cell(entry, DIGITS) for entry in found)
+            ratio = _ratio(part, position)
+            rows.append((Cell(alpha_name(alpha)), *cells, Cell(_times(ratio))))
+        groups.append(Group(f"K = {draws:g}", tuple(rows)))
+    return Table(
+        caption=f"De-noised bias: {where}",
+        header=("α", "bias as measured", "de-noised bias", "deviation", "deviation / de-noised"),
+        groups=tuple(groups),
+    )
+
+
+def _ratio(runs: Runs, position: int) -> float | None:
+    """How many times the de-noised bias the deviation is; None if that is not known."""
+    bias = estimate(runs.values("denoised_bias", position).values())
+    deviation = estimate(runs.values("deviation", position).values())
+    if bias is None or deviation is None or bias.mean <= 0:
+        return None
+    exact = deviation.mean / bias.mean
+    return round(exact, 1 - math.floor(math.log10(exact)))  # two digits
+
+
+def _times(ratio: float | None) -> str:
+    return NONE if ratio is None else f"{ratio:,.0f} ×" if ratio >= 10 else f"{ratio:g} ×"
+
+
+def _num_samples(runs: Runs) -> list[float]:
+    """The numbers of draws K, which all rows share."""
+    return max((numbers(row.metrics.get("num_samples")) for row in runs), key=len, default=[])

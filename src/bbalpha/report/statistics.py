@@ -1,0 +1,84 @@
+"""Statistics of runs: means with standard errors, paired differences, distances and ranks."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from bbalpha import metrics
+
+Case = tuple[str, int, int]  # data set, split, seed
+Values = Mapping[Case, float]
+
+
+class Estimate(NamedTuple):
+    """A mean.
+
+    Attributes:
+        mean: The mean.
+        standard_error: Of the mean; None if it is not known.
+        num_values: Of how many values it is; 0 if that is not known.
+    """
+
+    mean: float
+    standard_error: float | None = None
+    num_values: int = 0
+
+
+def estimate(values: Iterable[float]) -> Estimate | None:
+    """The mean of independent values; None of none.
+
+    >>> from bbalpha.report.statistics import estimate
+    >>> estimate([1.0, 1.0, 1.0, 5.0])
+    Estimate(mean=2.0, standard_error=1.0, num_values=4)
+    """
+    array = np.array(list(values))
+    if not len(array):
+        return None
+    error = metrics.standard_error(array) if len(array) > 1 else None
+    return Estimate(float(array.mean()), error, len(array))
+
+
+def differences(values: Values, reference: Values) -> dict[Case, float]:
+    """What is left of values when those of a reference are taken from them, case by case."""
+    return {case: value - reference[case] for case, value in values.items() if case in reference}
+
+
+def paired(values: Values, reference: Values) -> Estimate | None:
+    """The mean difference over the cases that both have."""
+    return estimate(differences(values, reference).values())
+
+
+def distance(ours: Estimate | None, published: Estimate | None) -> float | None:
+    """How many combined standard errors lie between two means; None if that is not known.
+
+    (m₁ − m₂)/√(s₁² + s₂²), where an unknown standard error counts as 0 unless both are.
+
+    >>> from bbalpha.report.statistics import Estimate, distance
+    >>> distance(Estimate(1.0, 0.3), Estimate(0.0, 0.4))
+    2.0
+    """
+    if ours is None or published is None:
+        return None
+    combined = math.hypot(ours.standard_error or 0.0, published.standard_error or 0.0)
+    return (ours.mean - published.mean) / combined if combined else None
+
+
+def average_ranks(
+    scores: Mapping[float, Values], higher_is_better: bool
+) -> tuple[dict[float, Estimate], list[Case]]:
+    """The average rank of every α, 1 being best, and the cases that have a score of each."""
+    cases: list[Case] = sorted(
+        set.intersection(*(set(values) for values in scores.values())) if scores else ()
+    )
+    if not cases or len(scores) < 2:
+        return {}, cases
+    array = np.array([[values[case] for values in scores.values()] for case in cases])
+    twice = array if len(cases) > 1 else np.repeat(array, 2, axis=0)  # one case has ranks too
+    ranks = metrics.average_rank(twice, higher_is_better)
+    errors = map(float, ranks.standard_error) if len(cases) > 1 else [None] * len(scores)
+    return {
+        alpha: Estimate(float(mean), error, len(cases))
+        for alpha, mean, error in zip(scores, ranks.mean, errors, strict=True)
+    }, cases
