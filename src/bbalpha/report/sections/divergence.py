@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bbalpha.report.colors import FILL, MUTED, alpha_color
-from bbalpha.report.document import Block, Cell, Figure, Group, Key, Panel, Table
+from bbalpha.report.document import Block, Cell, Details, Figure, Group, Key, Panel, Table
 from bbalpha.report.rows import Row
 from bbalpha.report.runs import Runs, is_number, numbers
 from bbalpha.report.words import alpha_label, alpha_name, number
@@ -19,6 +19,7 @@ INTRODUCTION = (
     "For large α it covers all of p; for very negative α it keeps to the mode with the most mass."
 )
 FITTED = ("mean", "deviation", "log_mass")
+DRAWN = (-1.0, 0.0, 0.5, 1.0)  # beside the smallest and the largest α
 NUM_POINTS = 241
 
 
@@ -39,11 +40,13 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
     """The figure and the fitted numbers."""
     fitted = sorted(filter(_is_fitted, runs), key=lambda row: row.alpha)
     table = Table(
-        caption="The fitted Gaussians, exp(log mass) · N(mean, deviation²)",
+        caption="",
         header=("α", "mean", "deviation", "log mass", "mass", "log divergence"),
         groups=(Group("", tuple(map(_row, reversed(fitted)))),),
     )
-    return (_figure(fitted), table) if fitted else (table,)
+    numbers_of_all = Details("All fitted Gaussians, exp(log mass) · N(mean, deviation²)", (table,))
+    drawn = [row for row in fitted if row.alpha in DRAWN or row in (fitted[0], fitted[-1])]
+    return (_figure(drawn), numbers_of_all) if fitted else (numbers_of_all,)
 
 
 def _is_fitted(row: Row) -> bool:

@@ -31,8 +31,12 @@ INTRODUCTION = (
     "and that α = 10⁻⁶ cannot be told from variational Bayes. It has a figure and no table, so the "
     "numbers beside ours are those of others."
 )
-OTHERS = "Others used one hidden layer of 50 units (100 for protein) and 20 standard splits."
+OTHERS = (
+    "Others used one hidden layer of 50 units (100 for protein) and 20 standard splits, where the "
+    "paper has 100 units; so VB was run with 50 as well."
+)
 MAIN = "authors' code"
+FIFTY = "fifty units"
 NOISE = Score("noise_deviation")
 SHOWN_ALPHAS = (VB, 0.5, 1.0)
 YARDSTICK = "VI-G"  # what our VB is measured by
@@ -42,18 +46,18 @@ def outcome(runs: Runs) -> str:
     """Which α is best where, and where VB stands among others."""
     main = _main(runs)
     ranks, _ = average_ranks(LOG_LIKELIHOOD.by_alpha(main), LOG_LIKELIHOOD.higher_is_better)
-    verdicts = [verdict for verdict in map(partial(_reaches, main), main.datasets) if verdict]
     sentences = []
     if ranks:
         best = min(ranks, key=lambda alpha: ranks[alpha].mean)
         rank = number(ranks[best].mean, 2)
         sentences.append(f"{alpha_label(best)} has the best average rank, {rank}.")
-    if verdicts:
-        reached = verdicts.count("yes")
-        sentences.append(
-            f"Our VB is within 2 standard errors of {YARDSTICK} or above it "
-            f"on {reached} of {len(verdicts)} data sets."
-        )
+    for part, units in ((_fifty(runs), "50 units"), (main, "100 units")):
+        verdicts = [verdict for verdict in map(partial(_reaches, part), part.datasets) if verdict]
+        if verdicts:
+            sentences.append(
+                f"VB with {units} is within 2 standard errors of {YARDSTICK} or above it "
+                f"on {verdicts.count('yes')} of {len(verdicts)} data sets."
+            )
     return " ".join(sentences) or "No data set has been run with several α yet."
 
 
@@ -62,13 +66,14 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
     main = _main(runs)
     found: list[Block] = [_figure(main)]
     for name in runs.configurations:
-        found += _tables(runs.where(configuration=name))
+        if name != FIFTY:
+            found += _tables(runs.where(configuration=name))
     found.append(limit_table(main, (("LL", LOG_LIKELIHOOD), ("RMSE", RMSE))))
     sources = tuple(Paragraph(f"{name}: {source}.") for name, source in YARDSTICKS.items())
     return (
         *found,
         Paragraph(OTHERS),
-        _yardsticks(main),
+        _yardsticks(main, _fifty(runs)),
         _rmse_yardsticks(main),
         Details("Whose numbers these are", sources),
     )
@@ -76,6 +81,10 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
 
 def _main(runs: Runs) -> Runs:
     return runs.where(configuration=MAIN if MAIN in runs.configurations else runs[0].configuration)
+
+
+def _fifty(runs: Runs) -> Runs:
+    return runs.where(configuration=FIFTY)
 
 
 def _tables(runs: Runs) -> list[Block]:
@@ -120,18 +129,25 @@ def _draw(axes: Any, found: dict[float, Estimate], label: str = "log-likelihood"
     draw_by_alpha(axes, found, label)
 
 
-def _yardsticks(runs: Runs) -> Table:
+def _yardsticks(runs: Runs, fifty: Runs) -> Table:
     rows = []
     for dataset, published in YARDSTICK_LOG_LIKELIHOOD.items():
         found = LOG_LIKELIHOOD.estimates(runs.where(dataset=dataset))
+        narrow = LOG_LIKELIHOOD.estimates(fifty.where(dataset=dataset)).get(VB)
         ours = (estimate_cell(found.get(alpha), 2) for alpha in SHOWN_ALPHAS)
+        verdicts = (Cell(_reaches(part, dataset) or NONE) for part in (fifty, runs))
         theirs = (Cell(number(published[name], 2), "published") for name in YARDSTICKS)
-        reached = _reaches(runs, dataset) or NONE
-        rows.append((Cell(dataset), *ours, Cell(reached), *theirs))
+        rows.append((Cell(dataset), estimate_cell(narrow, 2), *ours, *verdicts, *theirs))
+    verdicts = (f"≥ {YARDSTICK}, 50 units", f"≥ {YARDSTICK}, 100 units")
     return Table(
-        caption=f"Test log-likelihood beside others'; the column ≥ {YARDSTICK} says whether our "
+        caption=f"Test log-likelihood beside others'; the columns ≥ {YARDSTICK} say whether our "
         "VB reaches it within 2 standard errors",
-        header=("data set", *map(alpha_label, SHOWN_ALPHAS), f"≥ {YARDSTICK}", *YARDSTICKS),
+        header=(
+            *("data set", "VB, 50 units"),
+            *map(alpha_label, SHOWN_ALPHAS),
+            *verdicts,
+            *YARDSTICKS,
+        ),
         groups=(Group("", tuple(rows)),),
     )
 
