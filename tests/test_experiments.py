@@ -46,7 +46,6 @@ def score(run):
 def experiment(measure=lambda runs, bench: [score(run) for run in runs], plan=PLAN):
     return Experiment(
         name="paint",
-        place="nowhere",
         configurations=dict.fromkeys(SCALES, (plan,)),
         measure=measure,
     )

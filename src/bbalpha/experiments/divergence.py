@@ -111,7 +111,6 @@ def _divergence(
 
 EXPERIMENT = Experiment(
     name="divergence",
-    place="Figure alpha_divergence",
     configurations=CONFIGURATIONS,
     measure=measure,
 )

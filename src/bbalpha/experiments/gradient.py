@@ -287,7 +287,6 @@ def _deviation(noisy: Moments) -> float:
 
 EXPERIMENT = Experiment(
     name="gradient",
-    place="Tables results_bias and results_variance",
     configurations=CONFIGURATIONS,
     measure=measure,
     load=load_problem,

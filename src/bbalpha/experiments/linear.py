@@ -131,7 +131,6 @@ def _energy(
 
 EXPERIMENT = Experiment(
     name="linear",
-    place="Appendix, Examples 1 and 2",
     configurations=CONFIGURATIONS,
     measure=measure,
 )

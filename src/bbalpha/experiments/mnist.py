@@ -1,4 +1,4 @@
-"""A network for handwritten digits: Table (mnist_results), Section 5.3.
+"""A network for handwritten digits: Table (mnist_results), Section 4.3.
 
 The paper's schedule takes days on two cores. The short one has a fifth of its epochs, five times
 its rate, so that q's variances can move as far, and a fifth of its draws.
@@ -108,7 +108,6 @@ def _scores(run: Run, test: Dataset, posterior: Posterior, num_samples: int) -> 
 
 EXPERIMENT = Experiment(
     name="mnist",
-    place="Table mnist_results",
     configurations=CONFIGURATIONS,
     measure=measure,
     load=load_problem,

@@ -84,14 +84,12 @@ class Experiment:
 
     Attributes:
         name: Its name on the command line.
-        place: Where the paper has it.
         configurations: What is run at each scale.
         measure: The metrics of each run of a group.
         load: Its data sets by name, if they are not generated.
     """
 
     name: str
-    place: str
     configurations: Mapping[str, tuple[Configuration, ...]]
     measure: Callable[[Sequence[Run], Bench], Sequence[Metrics]]
     load: Callable[[str], Any] | None = None

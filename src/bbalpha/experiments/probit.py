@@ -1,4 +1,4 @@
-"""Probit regression on four data sets: Table (probit_results), Section 5.1.
+"""Probit regression on four data sets: Table (probit_results), Section 4.1.
 
 The paper says nothing of an intercept, of scaling, or of how predictions are averaged. The main
 configuration standardizes the inputs and has an intercept; the others change one thing each.
@@ -21,7 +21,7 @@ from bbalpha.experiments.problems import Part, load_problem, split_of
 from bbalpha.posterior import Posterior
 from bbalpha.special import log_ndtr, ndtr
 
-INITIAL_DEVIATION = 0.1  # of the means, Section 5
+INITIAL_DEVIATION = 0.1  # of the means, Section 4
 
 PAPER = Configuration(
     name="main",
@@ -126,7 +126,6 @@ def _scores(run: Run, posterior: Posterior, part: Part) -> Metrics:
 
 EXPERIMENT = Experiment(
     name="probit",
-    place="Table probit_results",
     configurations=CONFIGURATIONS,
     measure=measure,
     load=load_problem,

@@ -1,4 +1,4 @@
-"""Networks for regression on UCI data sets: Figure (regression_ll), Section 5.2.
+"""Networks for regression on UCI data sets: Figure (regression_ll), Section 4.2.
 
 The paper's text and its authors' code differ in the number of draws (100, 50) and in q's variance
 (free, capped by the prior's): both are configurations. A third has the 50 units of most published
@@ -118,7 +118,6 @@ def _scores(run: Run, posterior: Posterior, test: Dataset, unit: Standardizer) -
 
 EXPERIMENT = Experiment(
     name="regression",
-    place="Figure regression_ll",
     configurations=CONFIGURATIONS,
     measure=measure,
     load=load_problem,

@@ -189,7 +189,6 @@ def _rounded(values: Array | np.ndarray) -> list[float]:
 
 EXPERIMENT = Experiment(
     name="toy",
-    place="Figure toy_nnet_example",
     configurations=CONFIGURATIONS,
     measure=measure,
 )

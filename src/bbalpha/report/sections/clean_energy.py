@@ -8,7 +8,7 @@ from bbalpha.report.scores import LOG_LIKELIHOOD, LOG_LIKELIHOOD_50, RMSE, Score
 from bbalpha.report.words import alpha_label, number
 
 TITLE = "Clean Energy Project"
-PLACE = "Section 5.4, Table results_cep"
+PLACE = "Section 4.4, Table results_cep"
 INTRODUCTION = (
     "Power conversion efficiencies of molecules from 512-bit fingerprints: the paper finds α = 0.5 "
     "best both in error and in log-likelihood, and α = 1 good in log-likelihood only."

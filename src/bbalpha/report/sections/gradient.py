@@ -18,7 +18,7 @@ from bbalpha.report.words import (
 )
 
 TITLE = "Bias and variance of the gradient"
-PLACE = "Section 5.5, Tables results_bias and results_variance"
+PLACE = "Section 4.5, Tables results_bias and results_variance"
 INTRODUCTION = (
     "The energy takes a logarithm of a mean over K draws, so its gradient is biased. The paper "
     "finds that the bias falls with K and as α → 0, and is far below the gradient's deviation."

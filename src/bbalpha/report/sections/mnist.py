@@ -9,7 +9,7 @@ from bbalpha.report.statistics import average_ranks
 from bbalpha.report.words import alpha_name
 
 TITLE = "Handwritten digits"
-PLACE = "Section 5.3, Table mnist_results"
+PLACE = "Section 4.3, Table mnist_results"
 INTRODUCTION = (
     "With a network of two hidden layers of 400 units the paper finds α = −1 best in error and in "
     "log-likelihood, VB best among α ≥ 0, and α = 10⁻⁶ equal to VB."

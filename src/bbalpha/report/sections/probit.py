@@ -17,7 +17,7 @@ from bbalpha.report.statistics import distance
 from bbalpha.report.words import distance_cell, estimate_cell, published_cell, small_number
 
 TITLE = "Probit regression"
-PLACE = "Section 5.1, Table probit_results"
+PLACE = "Section 4.1, Table probit_results"
 INTRODUCTION = (
     "On four data sets the paper finds all α nearly equal, α = 1 slightly ahead, and α = 10⁻⁶ "
     "equal to variational Bayes."

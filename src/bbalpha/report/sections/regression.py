@@ -25,7 +25,7 @@ from bbalpha.report.statistics import Estimate, average_ranks
 from bbalpha.report.words import NONE, alpha_label, estimate_cell, number
 
 TITLE = "Networks for regression"
-PLACE = "Section 5.2, Figure regression_ll"
+PLACE = "Section 4.2, Figure regression_ll"
 INTRODUCTION = (
     "On UCI data sets the paper finds that no α is best everywhere, that α = 0.5 is good overall, "
     "and that α = 10⁻⁶ cannot be told from variational Bayes. It has a figure and no table, so the "
