@@ -7,20 +7,10 @@ gives an experiment by name; `running.reproduce` runs it and writes its rows.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bbalpha.report.sections import NAMES
+
 if TYPE_CHECKING:
     from bbalpha.experiments.plan import Experiment
-
-# In the order of the paper; an experiment is loaded when it is wanted.
-NAMES = (
-    "divergence",
-    "probit",
-    "regression",
-    "mnist",
-    "clean-energy",
-    "gradient",
-    "linear",
-    "toy",
-)
 
 
 def find_experiment(name: str) -> "Experiment":

@@ -8,7 +8,7 @@ missing, since a report may be made while others are under way.
 from importlib import import_module
 from types import ModuleType
 
-# In the order of the paper.
+# The experiments, in the order of the paper.
 NAMES = (
     "divergence",
     "probit",
