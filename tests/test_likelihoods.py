@@ -86,6 +86,16 @@ ORDERED = {
 every_ordered_likelihood = pytest.mark.parametrize("name", ORDERED)
 every_continuous_likelihood = pytest.mark.parametrize("name", list(ORDERED)[:3])
 EXTREMES = [1e-4, 0.05, 0.5, 0.95, 1 - 1e-4]
+MANY = (100, 4)  # draws and rows of most tests of quantiles, which then share their programs
+
+
+# One compiled program each, where plain calls would compile every operation by itself.
+log_prob = jax.jit(lambda likelihood, outputs, targets: likelihood.log_prob(outputs, targets))
+mean_of = jax.jit(lambda likelihood, outputs: likelihood.mean(outputs))
+variance_of = jax.jit(lambda likelihood, outputs: likelihood.variance(outputs))
+cdf = jax.jit(lambda likelihood, outputs, targets: likelihood.cdf(outputs, targets))
+survival = jax.jit(lambda likelihood, outputs, targets: likelihood.survival(outputs, targets))
+sample = jax.jit(lambda likelihood, outputs: likelihood.sample(KEY, outputs))
 
 
 def outputs_of(name, *axes, num_targets=1):
@@ -119,25 +129,25 @@ def test_density_normalizes_and_has_the_mean_and_variance_it_states(name):
     make, _, (values, weights), _ = LIKELIHOODS[name]
     with jax.enable_x64(True):
         likelihood, outputs = make(), outputs_of(name, 1)
-        log_density = likelihood.log_prob(jnp.repeat(outputs, len(values), axis=0), values)
+        log_density = log_prob(likelihood, jnp.repeat(outputs, len(values), axis=0), values)
         masses = weights * np.exp(log_density)
         features = indicators(name, values if name == "Categorical" else values[:, None])
         mean = masses @ features
         variance = masses @ (features - mean) ** 2
         np.testing.assert_allclose(masses.sum(), 1, rtol=1e-10)
-        np.testing.assert_allclose(likelihood.mean(outputs)[0], mean, rtol=1e-9)
-        np.testing.assert_allclose(likelihood.variance(outputs)[0], variance, rtol=1e-9)
+        np.testing.assert_allclose(mean_of(likelihood, outputs)[0], mean, rtol=1e-9)
+        np.testing.assert_allclose(variance_of(likelihood, outputs)[0], variance, rtol=1e-9)
 
 
 @every_likelihood
 def test_draws_have_the_mean_and_variance_it_states(name):
     likelihood, outputs, num_draws = LIKELIHOODS[name][0](), outputs_of(name, 4), 20_000
     repeated = jnp.broadcast_to(outputs[None], (num_draws, *outputs.shape))
-    draws = indicators(name, likelihood.sample(KEY, repeated))
+    draws = indicators(name, sample(likelihood, repeated))
     squares = (draws - draws.mean(0)) ** 2
     for states, found in [
-        (likelihood.mean(outputs), draws),
-        (likelihood.variance(outputs), squares),
+        (mean_of(likelihood, outputs), draws),
+        (variance_of(likelihood, outputs), squares),
     ]:
         assert states.shape == found.shape[1:]
         assert (abs(found.mean(0) - states) < 4 * found.std(0) / np.sqrt(num_draws) + 1e-6).all()
@@ -158,7 +168,7 @@ def test_log_prob_is_the_log_density_of_scipy(name):
     outputs, targets = outputs_of(name, 4, 5), targets_of(name, 5)
     expected = reference(np.asarray(outputs, np.float64), np.stack([targets] * 4))
     assert expected.shape == (4, 5)
-    np.testing.assert_allclose(make().log_prob(outputs, targets), expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(log_prob(make(), outputs, targets), expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "Categorical"])
@@ -167,14 +177,14 @@ def test_log_prob_sums_over_the_columns_of_the_targets(name):
     outputs, targets = outputs_of(name, 5, num_targets=3), targets_of(name, 5, num_targets=3)
     expected = reference(np.asarray(outputs, np.float64), targets)
     assert expected.shape == (5,)
-    np.testing.assert_allclose(make().log_prob(outputs, targets), expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(log_prob(make(), outputs, targets), expected, rtol=2e-5, atol=2e-5)
 
 
 @every_likelihood
 def test_one_axis_of_targets_means_one_column(name):
     likelihood, outputs, targets = LIKELIHOODS[name][0](), outputs_of(name, 5), targets_of(name, 5)
-    flat = likelihood.log_prob(outputs, targets[:, 0])
-    np.testing.assert_array_equal(flat, likelihood.log_prob(outputs, targets))
+    flat = log_prob(likelihood, outputs, targets[:, 0])
+    np.testing.assert_array_equal(flat, log_prob(likelihood, outputs, targets))
     assert flat.shape == (5,)
 
 
@@ -209,6 +219,8 @@ def test_predictive_moments_and_density_are_those_of_the_mixture(name):
     make, _, (values, weights), reference = LIKELIHOODS[name]
     with jax.enable_x64(True):
         outputs, targets = outputs_of(name, 6, 3), targets_of(name, 3)
+        means = jax.jit(bb.predictive_mean)(make(), outputs)
+        variances = jax.jit(bb.predictive_variance)(make(), outputs)
         for datum in range(3):
             one = np.repeat(np.asarray(outputs)[:, [datum]], len(values), axis=1)
             log_density = reference(one, np.stack([values[:, None]] * 6))
@@ -216,11 +228,9 @@ def test_predictive_moments_and_density_are_those_of_the_mixture(name):
             features = indicators(name, values if name == "Categorical" else values[:, None])
             mean = masses @ features
             variance = masses @ (features - mean) ** 2
-            found = bb.predictive_mean(make(), outputs)[datum]
-            np.testing.assert_allclose(found, mean, rtol=1e-9, atol=1e-12)
-            found = bb.predictive_variance(make(), outputs)[datum]
-            np.testing.assert_allclose(found, variance, rtol=1e-9)
-        found = bb.predictive_log_density(make(), outputs, targets)
+            np.testing.assert_allclose(means[datum], mean, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(variances[datum], variance, rtol=1e-9)
+        found = jax.jit(bb.predictive_log_density)(make(), outputs, targets)
         log_density = reference(np.asarray(outputs), np.stack([targets] * 6))
         np.testing.assert_allclose(found, logsumexp(log_density, axis=0) - np.log(6), rtol=1e-9)
 
@@ -265,7 +275,7 @@ def test_student_t_with_two_degrees_or_fewer_has_infinite_variance(degrees_of_fr
 def test_student_t_keeps_its_precision_for_many_degrees_of_freedom(degrees_of_freedom):
     likelihood = lk.StudentT(log_degrees_of_freedom=np.log(degrees_of_freedom))
     targets = np.array([0.0, 0.5, -2.0, 5.0])
-    found = likelihood.log_prob(jnp.zeros((4, 1)), targets)
+    found = log_prob(likelihood, jnp.zeros((4, 1)), targets)
     np.testing.assert_allclose(found, st.t.logpdf(targets, degrees_of_freedom), rtol=2e-5)
 
 
@@ -273,7 +283,7 @@ def test_student_t_keeps_its_precision_for_many_degrees_of_freedom(degrees_of_fr
 def test_poisson_keeps_its_precision_for_large_counts(count):
     outputs = jnp.log(jnp.maximum(count, 1) * jnp.array([0.98, 1.0, 1.03]))[:, None]
     rates = np.exp(np.asarray(outputs[:, 0], np.float64))
-    found = lk.Poisson().log_prob(outputs, np.full(3, count))
+    found = log_prob(lk.Poisson(), outputs, np.full(3, count))
     np.testing.assert_allclose(found, st.poisson.logpmf(count, rates), rtol=2e-5, atol=1e-3)
 
 
@@ -377,9 +387,9 @@ def test_cdf_and_survival_are_those_of_scipy(name, x64, tolerance):
         targets = targets_of(name, 5, num_targets=3)
         expected = ORDERED[name](np.asarray(outputs, np.float64))
         repeated = np.stack([targets] * 4).astype(np.float64)
-        found = likelihood.cdf(outputs, targets)
+        found = cdf(likelihood, outputs, targets)
         np.testing.assert_allclose(found, expected.cdf(repeated), rtol=tolerance)
-        found = likelihood.survival(outputs, targets)
+        found = survival(likelihood, outputs, targets)
         np.testing.assert_allclose(found, expected.sf(repeated), rtol=tolerance)
 
 
@@ -387,26 +397,26 @@ def test_cdf_and_survival_are_those_of_scipy(name, x64, tolerance):
 def test_the_derivative_of_the_cdf_is_the_density(name):
     with jax.enable_x64(True):
         likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 1)
-        center = float(likelihood.mean(outputs)[0, 0])
+        center = float(mean_of(likelihood, outputs)[0, 0])
+        slope_at = jax.jit(jax.grad(lambda y: likelihood.cdf(outputs, y[None])[0, 0]))
         for y in center + np.array([-20.0, -1.0, 0.0, 1e-3, 3.0]):
-            slope = jax.grad(lambda y: likelihood.cdf(outputs, y[None])[0, 0])(jnp.asarray(y))
-            density = jnp.exp(likelihood.log_prob(outputs, np.array([y])))[0]
-            np.testing.assert_allclose(slope, density, rtol=1e-9)
-        edges = [likelihood.cdf(outputs, np.array([y])).item() for y in (-np.inf, np.inf)]
+            density = np.exp(log_prob(likelihood, outputs, np.array([y])))[0]
+            np.testing.assert_allclose(slope_at(jnp.asarray(y)), density, rtol=1e-9)
+        edges = [cdf(likelihood, outputs, np.array([y])).item() for y in (-np.inf, np.inf)]
         assert edges == [0, 1]
 
 
 def test_the_cdf_of_counts_is_the_sum_of_their_probabilities():
     with jax.enable_x64(True):
         outputs = jnp.full((150, 1), 2.5)
-        masses = jnp.exp(lk.Poisson().log_prob(outputs, COUNTS))
-        found = lk.Poisson().cdf(outputs, COUNTS)[:, 0]
+        masses = jnp.exp(log_prob(lk.Poisson(), outputs, COUNTS))
+        found = cdf(lk.Poisson(), outputs, COUNTS)[:, 0]
         np.testing.assert_allclose(found, np.cumsum(masses), rtol=1e-10)
-        between = lk.Poisson().cdf(outputs, COUNTS + 0.99)[:, 0]
+        between = cdf(lk.Poisson(), outputs, COUNTS + 0.99)[:, 0]
         np.testing.assert_array_equal(between, found)
         below = jnp.full(150, -1e-3)
-        assert (lk.Poisson().cdf(outputs, below) == 0).all()
-        assert (lk.Poisson().survival(outputs, below) == 1).all()
+        assert (cdf(lk.Poisson(), outputs, below) == 0).all()
+        assert (survival(lk.Poisson(), outputs, below) == 1).all()
 
 
 @every_ordered_likelihood
@@ -424,7 +434,7 @@ def test_quantiles_of_one_draw_are_those_of_scipy(name, x64, tolerance):
         likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 1, 7, num_targets=2)
         exact = ORDERED[name](np.asarray(outputs[0], np.float64))
         expected = np.stack([*map(exact.ppf, EXTREMES[:3]), *map(exact.isf, [0.05, 1e-4])], -1)
-        scale = np.asarray(jnp.sqrt(likelihood.variance(outputs)))[0, ..., None]
+        scale = np.asarray(jnp.sqrt(variance_of(likelihood, outputs)))[0, ..., None]
         found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
         assert found.shape == (7, 2, 5)
         assert found.dtype == outputs.dtype
@@ -434,7 +444,7 @@ def test_quantiles_of_one_draw_are_those_of_scipy(name, x64, tolerance):
 
 @every_ordered_likelihood
 def test_quantiles_of_many_draws_are_those_of_the_mixture(name):
-    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 300, 4)
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, *MANY)
     found = np.asarray(bb.predictive_quantiles(likelihood, outputs, EXTREMES), np.float64)
     for datum in range(4):
         draws = ORDERED[name](np.asarray(outputs[:, datum], np.float64))
@@ -500,18 +510,20 @@ def test_quantiles_of_heavy_tails_are_exact_to_rounding(degrees_of_freedom):
 
 @every_continuous_likelihood
 def test_quantiles_of_a_mirrored_mixture_are_mirrored(name):
-    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 50, 3)
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, *MANY)
     signs = jnp.array([-1.0] if name != "HeteroscedasticGaussian" else [-1.0, 1.0])
     mirrored = outputs * signs[None, None]
     found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
     other = bb.predictive_quantiles(likelihood, mirrored, EXTREMES)
     np.testing.assert_allclose(found, -other[..., ::-1], atol=5e-6)
-    both = bb.predictive_quantiles(likelihood, jnp.concatenate([outputs, mirrored]), [0.5])
+    half = MANY[0] // 2
+    symmetric = jnp.concatenate([outputs[:half], mirrored[:half]])
+    both = bb.predictive_quantiles(likelihood, symmetric, EXTREMES)[..., EXTREMES.index(0.5)]
     np.testing.assert_allclose(both, 0, atol=5e-6)
 
 
 def test_quantiles_shift_and_scale_with_the_target():
-    outputs, scale, shift = outputs_of("Gaussian", 40, 3), 2.5, 7.0
+    outputs, scale, shift = outputs_of("Gaussian", *MANY), 2.5, 7.0
     plain = bb.predictive_quantiles(lk.StudentT(-0.5), outputs, EXTREMES)
     likelihood = lk.StudentT(-0.5 + np.log(scale))
     moved = bb.predictive_quantiles(likelihood, scale * outputs + shift, EXTREMES)
@@ -530,7 +542,7 @@ def test_quantiles_of_counts_are_the_smallest_that_reach_the_probability(log_rat
 
 @every_ordered_likelihood
 def test_quantiles_rise_with_the_probability(name):
-    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 3)
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, *MANY)
     close = 0.3 + 1e-7 * np.arange(20)  # closer than the rounding of a mean over draws
     probabilities = np.concatenate([[1e-30, 1e-4], close, np.linspace(0.31, 0.99, 40), [1 - 1e-9]])
     found = bb.predictive_quantiles(likelihood, outputs, probabilities)
@@ -540,7 +552,7 @@ def test_quantiles_rise_with_the_probability(name):
 
 @every_ordered_likelihood
 def test_quantiles_of_a_row_do_not_depend_on_the_other_rows(name):
-    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 9)
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, *MANY)
     found = bb.predictive_quantiles(likelihood, outputs, EXTREMES)
     others = outputs.at[:, 1:].set(jnp.nan)
     again = bb.predictive_quantiles(likelihood, others, EXTREMES)
@@ -552,8 +564,8 @@ def test_quantiles_of_a_row_do_not_depend_on_the_other_rows(name):
 
 @every_ordered_likelihood
 def test_quantiles_in_jit_are_those_outside(name):
-    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, 30, 9)
-    probabilities = jnp.array([0.1, 0.5, 0.75])
+    likelihood, outputs = LIKELIHOODS[name][0](), outputs_of(name, *MANY)
+    probabilities = jnp.array(EXTREMES)
     found = jax.jit(bb.predictive_quantiles)(likelihood, outputs, probabilities)
     expected = bb.predictive_quantiles(likelihood, outputs, probabilities)
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
