@@ -1,6 +1,7 @@
 """Experiments are planned, narrowed, run, killed and continued; rows are written once and whole."""
 
 import json
+import math
 import os
 import random
 import re
@@ -10,11 +11,15 @@ import sys
 import time
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
+import bbalpha as bb
 from bbalpha.cli import app
 from bbalpha.experiments import NAMES, find_experiment
+from bbalpha.experiments.fits import check_ended, unless_lost
 from bbalpha.experiments.plan import (
     SCALES,
     Bench,
@@ -313,6 +318,23 @@ def test_a_long_fit_goes_on_from_its_checkpoint_to_the_same_result(tmp_path, mon
     other = replace(run, seed=1)
     EXPERIMENT.measure([other], bench)  # the checkpoint is another run's, and is not used
     assert len(epochs) == 4
+
+
+def ended(how):
+    """A posterior whose fit ended so."""
+    state = bb.init(lambda mean, batch: batch, jnp.zeros(()), num_data=1, key=jax.random.key(0))
+    return replace(state.posterior(), info=bb.FitInfo(stopped=how))
+
+
+def test_an_interrupted_fit_makes_no_row():
+    check_ended([ended("finished"), ended("non-finite")])
+    with pytest.raises(KeyboardInterrupt):
+        check_ended([ended("finished"), ended("interrupted")])
+
+
+def test_a_fit_whose_energy_was_lost_has_no_scores():
+    assert unless_lost(ended("finished"), {"rmse": 2.0}) == {"rmse": 2.0}
+    assert math.isnan(unless_lost(ended("non-finite"), {"rmse": 2.0})["rmse"])
 
 
 def command(*args):

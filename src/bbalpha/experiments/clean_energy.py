@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, Standardizer, splits, standardize
-from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, mean_of_draws
+from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, mean_of_draws, unless_lost
 from bbalpha.experiments.long_fit import fit_long
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem
@@ -69,14 +69,12 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     posterior, curves = fit_long(
         run, log_likelihood, params, train._replace(targets=targets), scores, bench
     )
-    return [
-        {
-            **scores(posterior, num_samples=1000),
-            "log_likelihood_50": scores(posterior, num_samples=50)["log_likelihood"],
-            "energy": float(posterior.energy),
-            **curves,
-        }
-    ]
+    found = {
+        **scores(posterior, num_samples=1000),
+        "log_likelihood_50": scores(posterior, num_samples=50)["log_likelihood"],
+        "energy": float(posterior.energy),
+    }
+    return [{**unless_lost(posterior, found), **curves}]
 
 
 @cache

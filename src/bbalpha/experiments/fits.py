@@ -4,6 +4,7 @@ All α of a split and seed share their start, the order of their rows and their 
 differences are not those of chance.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.experiments.plan import Run
+from bbalpha.experiments.plan import Metrics, Run
 from bbalpha.families import CappedGaussian, DiagonalGaussian
 from bbalpha.fitting import fit_many
 from bbalpha.posterior import Posterior
@@ -44,7 +45,7 @@ def fit_runs(
     """
     keys = jnp.stack([key_of(run, FIT_STREAM) for run in runs])
     common = runs[0].settings
-    return fit_many(
+    posteriors = fit_many(
         log_likelihood,
         jax.vmap(start)(jnp.stack([key_of(run, START_STREAM) for run in runs])),
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *data),
@@ -57,6 +58,21 @@ def fit_runs(
         **{name: common[name] for name in SETTINGS},
         **settings,
     )
+    check_ended(posteriors)
+    return posteriors
+
+
+def check_ended(posteriors: Sequence[Posterior]) -> None:
+    """Pass on the interruption that a fit ended with, lest its result be taken for a whole one."""
+    if any(posterior.info.stopped == "interrupted" for posterior in posteriors):
+        raise KeyboardInterrupt
+
+
+def unless_lost(posterior: Posterior, scores: Metrics) -> Metrics:
+    """The scores of a posterior, NaN where its energy stopped being finite."""
+    if posterior.info.stopped != "non-finite":
+        return scores
+    return dict.fromkeys(scores, math.nan)
 
 
 def key_of(run: Run, stream: int) -> Key[Array, ""]:

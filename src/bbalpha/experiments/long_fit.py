@@ -6,6 +6,7 @@ A fit that was killed goes on from its checkpoint to the same result.
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from bbalpha.epochs import full_energy, no_order, run_steps
 from bbalpha.experiments.fits import FAMILIES, FIT_STREAM, adam, key_of
 from bbalpha.experiments.plan import Bench, Metrics, Run
 from bbalpha.fitting import prepare
-from bbalpha.posterior import Posterior
+from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import FitState, init
 
 NUM_SCORES = 25  # points of a learning curve, about
@@ -36,6 +37,8 @@ def fit_long(
 ) -> tuple[Posterior, Metrics]:
     """The posterior of a run, and its learning curves: the energy and scores after some epochs.
 
+    A run whose energy stops being finite ends where it was, and its posterior says so.
+
     Args:
         run: What is fitted.
         log_likelihood: as for `fit`.
@@ -43,9 +46,6 @@ def fit_long(
         data: the training data.
         score: what is looked at along the way.
         bench: where the checkpoint is.
-
-    Raises:
-        ArithmeticError: if the energy stops being finite.
     """
     settings = run.settings
     num_epochs = settings["num_epochs"]
@@ -64,13 +64,15 @@ def fit_long(
     state, curves = _restored(bench.checkpoint, state, run)
     every = max(1, num_epochs // NUM_SCORES)
     epoch = int(state.step) // plan.num_batches
+    info = FitInfo()
     while epoch < num_epochs:
         order = no_order(rows, plan.batch_size)
         state, _, energies, finite = run_steps(
             state, rows, order, jnp.asarray(plan.num_batches), plan.batch_size
         )
         if not finite:
-            raise ArithmeticError(f"the energy must be finite; got another in epoch {epoch}.")
+            info = FitInfo(stopped="non-finite")
+            break
         epoch += 1
         if epoch % every == 0 or epoch == num_epochs:
             scores = {"energy": float(energies[0]), **score(state.posterior())}
@@ -78,7 +80,7 @@ def fit_long(
             _save(bench.checkpoint, state, curves, run)
         bench.advance(epoch / num_epochs)
     energy = full_energy(state, rows)
-    return eqx.tree_at(lambda posterior: posterior.energy, state.posterior(), energy), curves
+    return replace(state.posterior(), energy=energy, info=info), curves
 
 
 def _extend(curves: dict[str, list], epoch: int, scores: Mapping[str, float]) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset
-from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of
+from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, unless_lost
 from bbalpha.experiments.long_fit import fit_long
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem, split_of
@@ -66,15 +66,13 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     score = partial(_scores, run, test, num_samples=FEW_DRAWS)
     posterior, curves = fit_long(run, log_likelihood, params, train, score, bench)
     few = _scores(run, test, posterior, 50)
-    return [
-        {
-            **_scores(run, test, posterior, 1000),
-            "log_likelihood_50": few["log_likelihood"],
-            "error_50": few["error"],
-            "energy": float(posterior.energy),
-            **curves,
-        }
-    ]
+    scores = {
+        **_scores(run, test, posterior, 1000),
+        "log_likelihood_50": few["log_likelihood"],
+        "error_50": few["error"],
+        "energy": float(posterior.energy),
+    }
+    return [{**unless_lost(posterior, scores), **curves}]
 
 
 def log_likelihood(params: PyTree, batch: Dataset) -> Float[Array, " batch"]:

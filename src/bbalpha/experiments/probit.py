@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, standardize
-from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws
+from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws, unless_lost
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import Part, load_problem, split_of
 from bbalpha.posterior import Posterior
@@ -118,12 +118,13 @@ def _scores(run: Run, posterior: Posterior, part: Part) -> Metrics:
     key = key_of(run, TEST_STREAM)
     probabilities = posterior.predict(probability, part.test.inputs, key=key, summary=mean_of_draws)
     densities = partial(posterior.log_density, log_likelihood, part.test, key=key)
-    return {
+    scores = {
         "log_likelihood": float(jnp.mean(densities(num_samples=1000))),
         "log_likelihood_50": float(jnp.mean(densities(num_samples=50))),
         "error": metrics.error_rate(probabilities, (part.test.targets > 0).astype(int)),
         "energy": float(posterior.energy),
     }
+    return unless_lost(posterior, scores)
 
 
 EXPERIMENT = Experiment(

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, Standardizer, standardize
-from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws
+from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws, unless_lost
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem, split_of
 from bbalpha.likelihoods import Gaussian
@@ -107,13 +107,14 @@ def _scores(run: Run, posterior: Posterior, test: Dataset, unit: Standardizer) -
     standardized = test._replace(targets=unit.transform(test.targets))
     densities = partial(posterior.log_density, log_likelihood, standardized, key=key)
     log_scale = float(unit.log_scale)
-    return {
+    scores = {
         "log_likelihood": float(jnp.mean(densities(num_samples=1000))) - log_scale,
         "log_likelihood_50": float(jnp.mean(densities(num_samples=50))) - log_scale,
         "rmse": metrics.rmse(unit.inverse(mean[:, 0]), test.targets),
         "noise_deviation": float(jnp.sqrt(posterior.hyperparams.noise_variance) * unit.scale),
         "energy": float(posterior.energy),
     }
+    return unless_lost(posterior, scores)
 
 
 EXPERIMENT = Experiment(

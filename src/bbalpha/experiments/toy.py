@@ -27,6 +27,7 @@ from bbalpha.experiments.fits import (
     START_STREAM,
     TEST_STREAM,
     adam,
+    check_ended,
     key_of,
 )
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
@@ -139,7 +140,7 @@ def _fit(runs: Sequence[Run], train: Dataset, units: Dataset) -> list[Posterior]
         jnp.stack([key_of(run, stream) for run in runs]) for stream in (FIT_STREAM, START_STREAM)
     )
     rate = settings["learning_rate"]
-    return fit_many(
+    posteriors = fit_many(
         log_likelihood,
         jax.vmap(partial(init_mlp, sizes=(1, settings["hidden"], 1)))(starts),
         batch,
@@ -151,6 +152,8 @@ def _fit(runs: Sequence[Run], train: Dataset, units: Dataset) -> list[Posterior]
         progress=False,
         **{name: settings[name] for name in SETTINGS},
     )
+    check_ended(posteriors)
+    return posteriors
 
 
 def _bands(run: Run, posterior: Posterior, train: Dataset, units: Dataset) -> Metrics:
