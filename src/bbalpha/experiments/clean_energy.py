@@ -14,13 +14,14 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, Standardizer, splits, standardize
-from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, mean_of_draws, unless_lost
+from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, unless_lost
 from bbalpha.experiments.long_fit import fit_long
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem
 from bbalpha.likelihoods import Gaussian
 from bbalpha.models import init_mlp, mlp
 from bbalpha.posterior import Posterior
+from bbalpha.predictive import predictive_log_density, predictive_mean
 
 FEW_DRAWS = 10  # for the learning curves
 
@@ -62,12 +63,13 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     (run,) = runs
     train, test = _split(run)
     targets, unit = standardize(train.targets)
-    log_likelihood = log_likelihood_of(run.settings["noise_variance"] / float(unit.scale) ** 2)
+    noise_variance = run.settings["noise_variance"] / float(unit.scale) ** 2
     sizes = (train.inputs.shape[1], *run.settings["hidden"], 1)
     params = init_mlp(key_of(run, START_STREAM), sizes, scheme="glorot")
-    scores = partial(_scores, run, log_likelihood, test, unit)
+    scores = partial(_scores, run, Gaussian(math.log(noise_variance)), test, unit)
+    data = train._replace(targets=targets)
     posterior, curves = fit_long(
-        run, log_likelihood, params, train._replace(targets=targets), scores, bench
+        run, log_likelihood_of(noise_variance), params, data, scores, bench
     )
     found = {
         **scores(posterior, num_samples=1000),
@@ -98,21 +100,17 @@ def _split(run: Run) -> tuple[Dataset, Dataset]:
 
 def _scores(
     run: Run,
-    log_likelihood: Callable[[PyTree, Dataset], Array],
+    likelihood: Gaussian,
     test: Dataset,
     unit: Standardizer,
     posterior: Posterior,
     num_samples: int = FEW_DRAWS,
 ) -> dict[str, float]:
     key = key_of(run, TEST_STREAM)
-    mean = posterior.predict(
-        mlp, test.inputs, key=key, num_samples=num_samples, summary=mean_of_draws
-    )
-    standardized = test._replace(targets=unit.transform(test.targets))
-    densities = posterior.log_density(
-        log_likelihood, standardized, key=key, num_samples=num_samples
-    )
-    rmse = metrics.rmse(unit.inverse(mean[:, 0]), test.targets)
+    outputs = posterior.predict(mlp, test.inputs, key=key, num_samples=num_samples)
+    densities = predictive_log_density(likelihood, outputs, unit.transform(test.targets))
+    mean = predictive_mean(likelihood, outputs)[:, 0]
+    rmse = metrics.rmse(unit.inverse(mean), test.targets)
     return {
         "log_likelihood": float(jnp.mean(densities)) - float(unit.log_scale),
         "rmse": rmse,
