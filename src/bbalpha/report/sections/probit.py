@@ -74,7 +74,8 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
 
 COMPARISON = (
     "The paper does not say how inputs are scaled, whether there is an intercept, or whether q's "
-    "variance is capped by the prior's. Each configuration below changes one of these."
+    "variance is capped by the prior's. Each configuration below changes one of these. Where there "
+    "are several starts on a split, each counts as a case, so that the standard error is too small."
 )
 
 
