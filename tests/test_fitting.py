@@ -285,7 +285,8 @@ def test_progress_is_silent_without_a_terminal(capfd):
 
 
 LONG_FIT = """
-import json, math
+import json, math, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if pytest runs in the background
 import jax, jax.numpy as jnp
 import bbalpha as bb
 
