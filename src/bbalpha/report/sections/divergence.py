@@ -16,7 +16,8 @@ TITLE = "Divergences"
 PLACE = "Section 2, Figure alpha_divergence"
 INTRODUCTION = (
     "A Gaussian q, whose mass is free, is fitted to a mixture p by minimizing the α-divergence. "
-    "For large α it covers all of p; for very negative α it keeps to the mode with the most mass."
+    "For large α it covers all of p; for very negative α it keeps to the mode with the most mass. "
+    "The paper does not give its mixture; this one is ours."
 )
 FITTED = ("mean", "deviation", "log_mass")
 DRAWN = (-1.0, 0.0, 0.5, 1.0)  # beside the smallest and the largest α

@@ -16,7 +16,9 @@ TITLE = "A cubic from twenty points"
 PLACE = "Appendix, Figure toy_nnet_example"
 INTRODUCTION = (
     "Twenty inputs from [−4, 4], targets x³ with noise of deviation 3, which the network of 100 "
-    "hidden units knows. The paper finds that larger α give wider predictions."
+    "hidden units knows. The paper finds that larger α give wider predictions. It names neither "
+    "its four α nor how long it trained: these α are ours, and what is called its schedule is a "
+    "guess, that of its authors' regression code."
 )
 NUM_DEVIATIONS = 3  # of the band
 EDGE = 4.0  # of the inputs
