@@ -388,13 +388,22 @@ def test_mnist_is_shown_in_hundredths_as_in_the_paper():
     errors = texts(table_of("mnist", "Test error in %"))
     assert errors["mnist · 2 seeds", "VB (α = 0)"][:2] == ["2.00 ± 0.00", "1.36"]
     outcome = section_of("mnist").outcome(Runs(ROWS["mnist"]))
-    assert "log-likelihood −1, VB (α = 0), 10⁻⁶, 0.5, 1" in outcome
+    paper = "(paper: −1, VB (α = 0) = 10⁻⁶, 0.5, 1)"
+    assert f"log-likelihood −1, VB (α = 0) = 10⁻⁶, 0.5, 1 {paper}" in outcome
 
 
 def test_the_ambiguous_error_of_clean_energy_is_beside_both_readings():
     for start, ours in (("Root mean squared", "0.025 ± 0.000"), ("Mean squared", "0.000 ± 0.000")):
         lines = texts(table_of("clean-energy", start))
         assert lines["cep · 2 seeds", "0.5"][:2] == [ours, "1.080 ± 0.010"]
+
+
+def test_the_order_of_clean_energy_is_beside_the_papers():
+    outcome = section_of("clean-energy").outcome(Runs(ROWS["clean-energy"]))
+    assert "(paper: 0.5, 1, VB (α = 0), 10⁻⁶); by RMSE" in outcome
+    assert "α = 0.5 minus VB, paired: " in outcome
+    first = [row for row in ROWS["clean-energy"] if row.alpha == 0.5]
+    assert section_of("clean-energy").outcome(Runs(first)).startswith("There are not yet")
 
 
 def test_the_bias_of_the_gradient_is_that_above_vb():

@@ -36,8 +36,8 @@ def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> Non
 
 def learning_curves(
     runs: Runs, name: str, caption: str, metrics: Mapping[str, str], factor: float = 1.0
-) -> Figure | None:
-    """A panel for every metric, a line for every α; None if there are no curves."""
+) -> list[Figure]:
+    """A panel for every metric, a line for every α; no figure if there are no curves."""
     panels = []
     for metric, label in metrics.items():
         curves = {alpha: _mean_curve(runs.where(alpha=alpha), metric) for alpha in runs.alphas}
@@ -45,9 +45,9 @@ def learning_curves(
         if curves:
             panels.append(Panel(label, partial(_draw_curves, curves=curves, factor=factor)))
     if not panels:
-        return None
+        return []
     legend = alpha_keys(runs.alphas)
-    return Figure(name=name, caption=caption, panels=tuple(panels), legend=legend)
+    return [Figure(name=name, caption=caption, panels=tuple(panels), legend=legend)]
 
 
 def _mean_curve(runs: Runs, metric: str) -> tuple[np.ndarray, np.ndarray] | None:

@@ -1,7 +1,8 @@
 """Scores: tables of a metric by data set and α, beside the paper's and against VB."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from bbalpha.report.background import extent
 from bbalpha.report.document import Cell, Group, Table
@@ -96,6 +97,32 @@ def agreement(runs: Runs, score: Score, published: Published) -> tuple[int, int]
     ]
     known = [abs(entry) for entry in found if entry is not None]
     return sum(entry <= BEYOND for entry in known), len(known)
+
+
+def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
+    """The powers by each score of the first configuration, ours beside the paper's order."""
+    first = runs.where(configuration=runs.configurations[0])
+    sentences = []
+    for name, score, published in scores:
+        ours = score.estimates(first)
+        theirs = [published.rows[dataset] for dataset in published.datasets]
+        if len(ours) > 1:
+            words = [_order(known, score) for known in (ours, *theirs)]
+            sentences.append(f"by {name} {words[0]} (paper: {'; '.join(words[1:])})")
+    if not sentences:
+        return "There are not yet runs with several α."
+    return f"The best α first ({first.configurations[0]}): {'; '.join(sentences)}."
+
+
+def _order(found: Mapping[float, Estimate], score: Score) -> str:
+    """Powers from the best to the worst, those that are printed alike joined by =."""
+
+    def shown(alpha: float) -> float:
+        return round(found[alpha].mean, score.digits)
+
+    alphas = sorted(sorted(found), key=shown, reverse=score.higher_is_better)
+    ties = (" = ".join(map(alpha_name, group)) for _, group in groupby(alphas, shown))
+    return ", ".join(ties)
 
 
 def across_alphas(runs: Runs, score: Score, caption: str, ranked: bool = False) -> Table:

@@ -4,8 +4,16 @@ from bbalpha.report.charts import learning_curves
 from bbalpha.report.document import Block, Paragraph
 from bbalpha.report.published import CEP_ERROR, CEP_LOG_LIKELIHOOD
 from bbalpha.report.runs import VB, Runs
-from bbalpha.report.scores import LOG_LIKELIHOOD, LOG_LIKELIHOOD_50, RMSE, Score, beside_paper
-from bbalpha.report.words import alpha_label, number
+from bbalpha.report.scores import (
+    LOG_LIKELIHOOD,
+    LOG_LIKELIHOOD_50,
+    RMSE,
+    Score,
+    beside_paper,
+    orders,
+)
+from bbalpha.report.statistics import paired
+from bbalpha.report.words import estimate_text
 
 TITLE = "Clean Energy Project"
 PLACE = "Section 4.4, Table results_cep"
@@ -26,16 +34,17 @@ CURVES = {
 
 
 def outcome(runs: Runs) -> str:
-    """The best power in either score, and what it gains over VB."""
+    """The order of the powers, beside the paper's, and what α = 0.5 gains over VB."""
     first = runs.where(configuration=runs.configurations[0])
-    words = []
-    for name, score in (("log-likelihood", LOG_LIKELIHOOD), ("RMSE", RMSE)):
-        known = {alpha: entry.mean for alpha, entry in score.estimates(first).items()}
-        if VB in known and len(known) > 1:
-            best = (max if score.higher_is_better else min)(known, key=lambda alpha: known[alpha])
-            values = f"{number(known[best], 3)}, VB {number(known[VB], 3)}"
-            words.append(f"{alpha_label(best)} has the best {name} ({values})")
-    return f"{'; '.join(words) or 'There are not yet runs with several α'}."
+    values = LOG_LIKELIHOOD.by_alpha(first)
+    gain = paired(values.get(0.5, {}), values.get(VB, {}))
+    words = orders(
+        runs,
+        (("log-likelihood", LOG_LIKELIHOOD, CEP_LOG_LIKELIHOOD), ("RMSE", RMSE, CEP_ERROR)),
+    )
+    if gain is None:
+        return words
+    return f"{words} α = 0.5 minus VB, paired: {estimate_text(gain, 3, signed=True)} nats."
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
@@ -47,11 +56,8 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
 
 
 def _configuration_blocks(runs: Runs, figure: str, name: str) -> list[Block]:
-    curves = learning_curves(
-        runs, figure, f"Learning curves, {name}: means over seeds, by α", CURVES
-    )
     return [
-        *([curves] if curves else []),
+        *learning_curves(runs, figure, f"Learning curves, {name}: means over seeds, by α", CURVES),
         beside_paper(
             runs,
             LOG_LIKELIHOOD,

@@ -4,9 +4,7 @@ from bbalpha.report.charts import learning_curves
 from bbalpha.report.document import Block, Paragraph
 from bbalpha.report.published import MNIST_ERROR, MNIST_LOG_LIKELIHOOD
 from bbalpha.report.runs import Runs
-from bbalpha.report.scores import Score, against_vb, beside_paper
-from bbalpha.report.statistics import average_ranks
-from bbalpha.report.words import alpha_name
+from bbalpha.report.scores import Score, against_vb, beside_paper, orders
 
 TITLE = "Handwritten digits"
 PLACE = "Section 4.3, Table mnist_results"
@@ -29,17 +27,14 @@ CURVES = {
 
 
 def outcome(runs: Runs) -> str:
-    """The order of the powers, from the best."""
-    first = runs.where(configuration=runs.configurations[0])
-    sentences = []
-    for name, score in (("log-likelihood", LOG_LIKELIHOOD), ("error", ERROR)):
-        ranks, _ = average_ranks(score.by_alpha(first), score.higher_is_better)
-        order = sorted(ranks, key=lambda alpha: ranks[alpha].mean)
-        sentences.append(f"{name} {', '.join(map(alpha_name, order))}" if ranks else "")
-    known = "; ".join(filter(None, sentences))
-    if not known:
-        return "There are not yet runs with several α."
-    return f"From the best to the worst α ({first.configurations[0]}): {known}."
+    """The order of the powers, beside the paper's."""
+    return orders(
+        runs,
+        (
+            ("log-likelihood", LOG_LIKELIHOOD, MNIST_LOG_LIKELIHOOD),
+            ("error", ERROR, MNIST_ERROR),
+        ),
+    )
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
@@ -51,11 +46,8 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
 
 
 def _configuration_blocks(runs: Runs, figure: str, name: str) -> list[Block]:
-    curves = learning_curves(
-        runs, figure, f"Learning curves, {name}: means over seeds, by α", CURVES
-    )
     return [
-        *([curves] if curves else []),
+        *learning_curves(runs, figure, f"Learning curves, {name}: means over seeds, by α", CURVES),
         beside_paper(
             runs,
             LOG_LIKELIHOOD,
