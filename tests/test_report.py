@@ -650,6 +650,14 @@ def test_the_command_writes_markdown_with_its_drawings(tmp_path):
     assert (tmp_path / link).read_text("utf-8").startswith("<?xml")
 
 
+def test_the_page_names_the_command_that_made_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "docs" / "results", toy_rows())
+    run("docs/results", "--output", "docs/page.md")
+    page = (tmp_path / "docs" / "page.md").read_text("utf-8")
+    assert "`bbalpha report docs/results --output docs/page.md`" in page
+
+
 def test_the_command_turns_away_what_it_cannot_read_or_write(tmp_path):
     results = written(tmp_path / "results", probit_rows())
     page = tmp_path / "report.html"

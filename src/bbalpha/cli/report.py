@@ -47,7 +47,7 @@ def report_results(
     from bbalpha.report.page import page_of
 
     with refusing(ValueError):
-        page = page_of(rows, results.resolve().name)
+        page = page_of(rows, _shown(results), _shown(output))
     if output.suffix.lower() == HTML:
         from bbalpha.report.html import html_page
         from bbalpha.report.palette import Palette
@@ -62,6 +62,11 @@ def report_results(
     with replacing(output, "--output") as temporary:
         temporary.write_text(text, encoding="utf-8")
     note(f"{count(len(rows), 'run')} of {count(len(page.sections), 'experiment')}: {output}", quiet)
+
+
+def _shown(path: Path) -> str:
+    """A path as the page says it: as it was given, but nothing of where this machine keeps it."""
+    return path.resolve().name if path.is_absolute() or ".." in path.parts else path.as_posix()
 
 
 def _write_drawings(folder: Path, drawings: dict[str, str]) -> None:

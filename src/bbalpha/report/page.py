@@ -18,12 +18,13 @@ INTRODUCTION = (
 )
 
 
-def page_of(rows: Sequence[Row], folder: str) -> Page:
+def page_of(rows: Sequence[Row], folder: str, output: str = "report.html") -> Page:
     """The page of these rows.
 
     Args:
         rows: From `read_folder`.
         folder: What the commands of the page call the results folder.
+        output: What they call the page.
 
     Raises:
         ValueError: If a row is of an experiment that has no section.
@@ -40,7 +41,7 @@ def page_of(rows: Sequence[Row], folder: str) -> Page:
     return Page(
         title=TITLE,
         introduction=tuple(map(Paragraph, INTRODUCTION)),
-        facts=_facts(Runs(rows), folder),
+        facts=_facts(Runs(rows), folder, output),
         overview=_overview(sections, present),
         sections=sections,
     )
@@ -62,14 +63,14 @@ def _section(name: str, runs: Runs, folder: str) -> Section:
     )
 
 
-def _facts(runs: Runs, folder: str) -> tuple[tuple[str, str], ...]:
+def _facts(runs: Runs, folder: str, output: str) -> tuple[tuple[str, str], ...]:
     versions = ", ".join(ordered((row.version for row in runs), ()))
     return (
         ("bbalpha", versions),
         ("scale", scales(runs)),
         ("runs", f"{len(runs):,}"),
         ("time of all runs", time(runs.seconds)),
-        ("this page", f"`bbalpha report {folder} --output report.html`"),
+        ("this page", f"`bbalpha report {folder} --output {output}`"),
     )
 
 
