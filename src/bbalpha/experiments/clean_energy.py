@@ -1,7 +1,8 @@
 """A network for the efficiency of organic photovoltaics: Table (results_cep), Section 4.4.
 
 The paper trains on 50,000 molecules and tests on 10,000; of the 29,978 that are public, 25,000 are
-for training. Targets are standardized, and the noise variance is fixed in their original units.
+for training. Targets are standardized, and the noise variance is fixed in their original units. The
+short schedule has three times the paper's rate, lest q's variances end on their way from e⁻¹⁰.
 """
 
 import math
@@ -46,7 +47,7 @@ SHORT = replace(
     PAPER,
     name="short schedule",
     num_seeds=3,
-    settings={**PAPER.settings, "num_samples": 10, "num_epochs": 60},
+    settings={**PAPER.settings, "num_samples": 10, "num_epochs": 60, "learning_rate": 3e-3},
 )
 SMOKE = {"hidden": [20, 20], "num_train": 1500, "num_epochs": 2, "num_samples": 4}
 CONFIGURATIONS = {
