@@ -279,6 +279,27 @@ def test_a_warm_start_of_another_network_gets_a_sentence():
         model.partial_fit(INPUTS, NUMBERS)
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_what_fails_leaves_the_last_fit_as_it_was(method):
+    model = regressor(max_epochs=5).fit(INPUTS, NUMBERS)
+    expected, attributes = model.predict(NEW), set(vars(model))
+    model.set_params(learning_rate=1e30)
+    with pytest.raises(bb.NonFiniteEnergyError):
+        getattr(model, method)(100 * INPUTS, NUMBERS - 7)
+    np.testing.assert_array_equal(model.predict(NEW), expected)
+    assert set(vars(model)) == attributes
+    fresh = regressor(learning_rate=1e30, max_epochs=5)
+    with pytest.raises(bb.NonFiniteEnergyError):
+        getattr(fresh, method)(INPUTS, NUMBERS)
+    assert not hasattr(fresh, "n_features_in_")
+
+
+@pytest.mark.parametrize("name", ["patience", "num_samples", "batch_size"])
+def test_only_the_epochs_may_be_left_open(name):
+    with pytest.raises(TypeError, match=f"^{name} must be a whole number; got {name}=None.$"):
+        regressor(**{name: None}).fit(INPUTS, NUMBERS)
+
+
 def test_early_stopping_ends_before_the_last_epoch_and_keeps_the_best():
     model = regressor(early_stopping=True, patience=3, max_epochs=500).fit(INPUTS, NUMBERS)
     info = model.posterior_.info

@@ -19,19 +19,22 @@ ROUNDING = 1e-6  # of weights that should sum to a whole number
 
 
 def check_counts(**counts: Any) -> None:
-    """Refuse what is not a whole number from 1 on; None passes, for arguments that have a default.
+    """Refuse what is not a whole number from 1 on.
 
     Raises:
         TypeError: if a count is not a whole number.
         ValueError: if it is less than 1.
     """
     for name, count in counts.items():
-        if count is None:
-            continue
         if not isinstance(count, int | np.integer):
             raise TypeError(f"{name} must be a whole number; got {name}={count!r}.")
         if count < 1:
             raise ValueError(f"{name} must be at least 1; got {name}={count}.")
+
+
+def check_optional_counts(**counts: Any) -> None:
+    """Refuse what is neither None, which stands for a default, nor a whole number from 1 on."""
+    check_counts(**{name: count for name, count in counts.items() if count is not None})
 
 
 def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:

@@ -17,6 +17,7 @@ from bbalpha.checks import (
     check_counts,
     check_finite,
     check_log_likelihood,
+    check_optional_counts,
     warn,
 )
 from bbalpha.data import as_array, check_data, padded_length
@@ -299,7 +300,7 @@ def prepare(
     shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
     sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
     _check_weights(sample_weight, shape, "sample_weight")
-    check_counts(batch_size=batch_size, num_epochs=num_epochs)
+    check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     num_slots = padded_length(num_rows)
     batch_size = _used_batch_size(batch_size, num_rows, num_slots)
     num_batches = -(-num_rows // batch_size)

@@ -24,6 +24,7 @@ from bbalpha.checks import (
     check_counts,
     check_family,
     check_finite,
+    check_optional_counts,
     check_parts,
 )
 from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
@@ -170,7 +171,8 @@ def init(
     (1, True)
     """
     check_parts(log_likelihood, family, optimizer)
-    check_counts(num_samples=num_samples, sample_chunk=sample_chunk, resample_every=resample_every)
+    check_counts(num_samples=num_samples, resample_every=resample_every)
+    check_optional_counts(sample_chunk=sample_chunk)
     check_alpha(alpha, num_data, num_samples)
     layout = Layout.of(params)
     check_finite(params, "params")

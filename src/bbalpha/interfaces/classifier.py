@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bbalpha.data import Standardizer
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
@@ -76,8 +76,9 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
                     "classes must be those of the first call of partial_fit, "
                     f"{self.classes_.tolist()}; got {classes.tolist()}."
                 )
-        X, y = self._validated(X, y, reset=first, classes=classes)
-        self._update(X, y, sample_weight)
+        with all_or_nothing(self):
+            X, y = self._validated(X, y, reset=first, classes=classes)
+            self._update(X, y, sample_weight)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -6,7 +6,8 @@ row does not depend on which other rows are asked for.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -158,10 +159,11 @@ class Estimator(BaseEstimator, ABC):
         """
         last = getattr(self, "posterior_", None) if self.warm_start else None
         check_settings(self)
-        X, y = self._validated(X, y, reset=last is None)
-        rows = self._rows(X, y, sample_weight, new_units=last is None)
-        self.posterior_ = self._train(rows, None, last)
-        self._memory, self._memory_prior = None, None
+        with all_or_nothing(self):
+            X, y = self._validated(X, y, reset=last is None)
+            rows = self._rows(X, y, sample_weight, new_units=last is None)
+            self.posterior_ = self._train(rows, None, last)
+            self._memory, self._memory_prior = None, None
         return self
 
     def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
@@ -361,6 +363,18 @@ class Estimator(BaseEstimator, ABC):
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
         return jax.random.fold_in(jax.random.key(self._seed), PREDICTIVE_STREAM)
+
+
+@contextmanager
+def all_or_nothing(estimator: Estimator) -> Iterator[None]:
+    """Leave the estimator as it was if what is done to it fails."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 @cache

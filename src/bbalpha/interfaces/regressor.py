@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bbalpha.data import Standardizer, standardize
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
@@ -63,8 +63,9 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         """
         first = not hasattr(self, "posterior_")
         check_settings(self)
-        X, y = self._validated(X, y, reset=first)
-        self._update(X, y, sample_weight)
+        with all_or_nothing(self):
+            X, y = self._validated(X, y, reset=first)
+            self._update(X, y, sample_weight)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha.checks import check_counts
+from bbalpha.checks import check_counts, check_optional_counts
 from bbalpha.interfaces.network import ACTIVATIONS
 
 POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
@@ -16,10 +16,10 @@ def check_settings(estimator: Any) -> None:
     check_counts(
         num_samples=estimator.num_samples,
         batch_size=estimator.batch_size,
-        max_epochs=estimator.max_epochs,
         patience=estimator.patience,
         num_predictive_samples=estimator.num_predictive_samples,
     )
+    check_optional_counts(max_epochs=estimator.max_epochs)
     _check_choice("activation", estimator.activation, ACTIVATIONS)
     _check_choice("likelihood", estimator.likelihood, ("auto", *estimator._likelihoods))
     sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
