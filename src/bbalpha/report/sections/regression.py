@@ -45,12 +45,13 @@ YARDSTICK = "VI-G"  # what our VB is measured by
 def outcome(runs: Runs) -> str:
     """Which α is best where, and where VB stands among others."""
     main = _main(runs)
-    ranks, _ = average_ranks(LOG_LIKELIHOOD.by_alpha(main), LOG_LIKELIHOOD.higher_is_better)
     sentences = []
-    if ranks:
-        best = min(ranks, key=lambda alpha: ranks[alpha].mean)
-        rank = number(ranks[best].mean, 2)
-        sentences.append(f"{alpha_label(best)} has the best average rank, {rank}.")
+    for draws, score in (("1,000 draws", LOG_LIKELIHOOD), ("50 draws", LOG_LIKELIHOOD_50)):
+        ranks, _ = average_ranks(score.by_alpha(main), score.higher_is_better)
+        if ranks:
+            best = min(ranks, key=lambda alpha: ranks[alpha].mean)
+            rank = number(ranks[best].mean, 2)
+            sentences.append(f"With {draws} {alpha_label(best)} has the best average rank, {rank}.")
     for part, units in ((_fifty(runs), "50 units"), (main, "100 units")):
         verdicts = [verdict for verdict in map(partial(_reaches, part), part.datasets) if verdict]
         if verdicts:
