@@ -16,7 +16,7 @@ from bbalpha.cli import app
 from bbalpha.report import published
 from bbalpha.report.background import reproduction
 from bbalpha.report.colors import alpha_shades
-from bbalpha.report.document import Details, Figure, Table
+from bbalpha.report.document import Details, Figure, Paragraph, Table
 from bbalpha.report.drawing import figure_svg
 from bbalpha.report.html import html_page
 from bbalpha.report.markdown import markdown_page
@@ -26,8 +26,22 @@ from bbalpha.report.rows import Row, append_rows, read_file, rows_file
 from bbalpha.report.runs import Runs
 from bbalpha.report.scores import ERROR, LOG_LIKELIHOOD, beside_paper
 from bbalpha.report.sections import NAMES, section_of
-from bbalpha.report.statistics import Estimate, average_ranks, distance, estimate, paired
-from bbalpha.report.words import alpha_name, number, small_number, time
+from bbalpha.report.statistics import (
+    Estimate,
+    average_ranks,
+    distance,
+    estimate,
+    over_cases,
+    paired,
+)
+from bbalpha.report.words import (
+    alpha_name,
+    number,
+    setting_text,
+    small_number,
+    time,
+    upper_bound,
+)
 
 VOID = {"meta", "br", "hr", "img", "link"}
 ALPHAS = (1.0, 0.5, 1e-6, 0.0)
@@ -263,6 +277,14 @@ def test_ranks_are_over_the_cases_that_every_alpha_has():
     assert ranks[1.0].standard_error == pytest.approx(1.0)
 
 
+def test_seeds_of_one_split_are_not_independent():
+    values = {("a", split, seed): split + 0.1 * seed for split in range(3) for seed in range(2)}
+    found = over_cases(values)
+    assert found == pytest.approx((1.05, 1 / math.sqrt(3), 3))
+    assert over_cases({("a", 0, seed): float(seed) for seed in range(4)}).num_values == 4
+    assert over_cases({}) is None
+
+
 def test_one_case_has_ranks_without_standard_errors():
     ranks, _ = average_ranks({1.0: {("a", 0, 0): 0.1}, 0.0: {("a", 0, 0): 0.3}}, False)
     assert ranks == {1.0: Estimate(1.0, None, 1), 0.0: Estimate(2.0, None, 1)}
@@ -282,6 +304,10 @@ def test_numbers_have_a_minus_that_is_one_and_no_negative_zero():
     assert number(0.126, 2, signed=True) == "+0.13"
     assert number(None, 2) == "—"
     assert (small_number(0.0), small_number(2.4e-5)) == ("0", "2 · 10⁻⁵")
+    assert [upper_bound(value) for value in (0.0, 1.157e-8, 9.4e-3, 2e-4)] == [
+        *("0", "2 · 10⁻⁸", "1 · 10⁻²", "2 · 10⁻⁴")
+    ]
+    assert setting_text({"a": [[1, -2.5], [0, 4]], "b": True}) == "a: (1, −2.5), (0, 4); b: yes"
     assert time(59.0) == "59 s"
     assert time(200_000.0) == "2 d 7 h"
 
@@ -362,7 +388,7 @@ def test_regression_counts_where_vb_reaches_the_yardstick():
     rows = [entry for entry in regression_rows() if entry.dataset == "boston"]
     table = table_of("regression", "Test log-likelihood beside others'", rows)
     cells = dict(zip(table.header[1:], texts(table)["", "boston"], strict=True))
-    assert cells["VB (α = 0)"] == "−2.49 ± 0.01"
+    assert cells["VB (α = 0), 100 units"] == "−2.49 ± 0.01"
     assert cells["≥ VI-G, 100 units"] == "yes"  # −2.52
     assert cells["≥ VI-G, 50 units"] == "—"
     assert cells["VI-G"] == "−2.52"
@@ -408,18 +434,27 @@ def test_the_order_of_clean_energy_is_beside_the_papers():
 
 def test_the_bias_of_the_gradient_is_that_above_vb():
     lines = texts(table_of("gradient", "Bias, minus that of VB"))
-    assert lines["K = 1", "1"] == ["0.2550 ± 0.0050", "0.2774", "−4.5"]
+    assert lines["K = 1", "1"] == ["0.2550 ± 0.0050", "0.2774", "0.92"]
     assert ("K = 1", "VB (α = 0)") not in lines
     ratios = texts(table_of("gradient", "De-noised bias"))
     assert ratios["K = 10", "1"][-1] == "3,000 ×"
     assert ("K = 10", "VB (α = 0)") not in ratios  # whose gradient has no bias
 
 
+def test_the_deviation_of_the_gradient_is_taken_apart_by_its_fall_with_draws():
+    blocks = section_of("gradient").blocks(Runs(gradient_rows()))
+    (text,) = (
+        block.text for block in blocks if isinstance(block, Paragraph) and "b and d" in block.text
+    )
+    # (14.05² − 12²)/0.9 = 59.3 is d², and 14.05² − d² is b²; the paper has 13.9109 and 12.5058.
+    assert "b and d: 11.8 and 7.7 (ours), 12.3 and 6.4 (the paper's)." in text
+
+
 def test_linear_fits_stand_beside_the_closed_form():
     lines = texts(table_of("linear", "First diagonal element of the fitted covariance, example-2"))
     assert lines["diagonal", "1"] == ["0.600000", "0.600020", "−0.000020", "0.600000"]
     assert lines["full", "1"] == ["0.600000", "—", "—", "0.600000"]
-    assert "within 2 · 10⁻⁵ of the closed form" in section_of("linear").outcome(Runs(linear_rows()))
+    assert "within 3 · 10⁻⁵ of the closed form" in section_of("linear").outcome(Runs(linear_rows()))
 
 
 def test_toy_and_divergence_say_how_spread_grows():
@@ -436,6 +471,9 @@ def test_a_section_bears_missing_runs_and_missing_numbers(name):
         page = page_of(some, "results")
         (section,) = page.sections
         assert section.outcome.endswith(".")
+        (overview,) = page.overview.groups
+        assert len(overview.rows) == len(NAMES)
+        assert sum(line[1].text == "Not run." for line in overview.rows) == len(NAMES) - 1
         assert all(
             len(line) == len(t.header)
             for t in tables(section.blocks)

@@ -18,14 +18,14 @@ COUNTED = {
 
 
 def extent(runs: Runs) -> str:
-    """How many splits, seeds or both there are."""
+    """How many splits, seeds or both there are, or runs of each α."""
     if not runs:
         return "no runs"
     if runs.num_splits > 1 and runs.num_seeds > 1:
         return f"{count(runs.num_splits, 'split')} × {count(runs.num_seeds, 'seed')}"
     noun = COUNTED.get(runs[0].experiment)
     if noun is None:
-        return count(len(runs), "run")
+        return count(max(len(runs.where(alpha=alpha)) for alpha in runs.alphas), "run")
     return count(max(runs.num_splits, runs.num_seeds), noun)
 
 

@@ -14,7 +14,7 @@ from bbalpha.report.statistics import (
     average_ranks,
     differences,
     distance,
-    estimate,
+    over_cases,
     paired,
 )
 from bbalpha.report.words import (
@@ -59,7 +59,7 @@ class Score:
 
     def estimates(self, runs: Runs) -> dict[float, Estimate]:
         """Its mean for every α that has values."""
-        found = {alpha: estimate(values.values()) for alpha, values in self.by_alpha(runs).items()}
+        found = {alpha: over_cases(values) for alpha, values in self.by_alpha(runs).items()}
         return {alpha: entry for alpha, entry in found.items() if entry}
 
 
@@ -183,7 +183,7 @@ def _dataset_group(runs: Runs, dataset: str, score: Score, published: Published)
     alphas = ordered(published.rows.get(dataset, {}), values)
     rows = []
     for alpha in sorted(alphas, reverse=True):
-        ours = estimate(values.get(alpha, {}).values())
+        ours = over_cases(values.get(alpha, {}))
         theirs = published.of(dataset, alpha)
         gain = paired(values.get(alpha, {}), values.get(VB, {})) if alpha != VB else None
         rows.append(

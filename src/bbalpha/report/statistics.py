@@ -40,6 +40,21 @@ def estimate(values: Iterable[float]) -> Estimate | None:
     return Estimate(float(array.mean()), error, len(array))
 
 
+def over_cases(values: Values) -> Estimate | None:
+    """The mean over cases; those of one split, which differ in the seed alone, are averaged first.
+
+    >>> from bbalpha.report.statistics import over_cases
+    >>> over_cases({("pima", 0, 0): 0.0, ("pima", 0, 1): 2.0, ("pima", 1, 0): 3.0})
+    Estimate(mean=2.0, standard_error=1.0, num_values=2)
+    """
+    splits: dict[tuple[str, int], list[float]] = {}
+    for (dataset, split, _), value in values.items():
+        splits.setdefault((dataset, split), []).append(value)
+    if len(splits) == 1:
+        return estimate(values.values())
+    return estimate(sum(entries) / len(entries) for entries in splits.values())
+
+
 def differences(values: Values, reference: Values) -> dict[Case, float]:
     """What is left of values when those of a reference are taken from them, case by case."""
     return {case: value - reference[case] for case, value in values.items() if case in reference}
@@ -47,7 +62,7 @@ def differences(values: Values, reference: Values) -> dict[Case, float]:
 
 def paired(values: Values, reference: Values) -> Estimate | None:
     """The mean difference over the cases that both have."""
-    return estimate(differences(values, reference).values())
+    return over_cases(differences(values, reference))
 
 
 def distance(ours: Estimate | None, published: Estimate | None) -> float | None:

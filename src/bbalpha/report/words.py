@@ -18,7 +18,6 @@ SETTINGS = {
     "resample_every": "minibatches per draw of the noise",
     "hidden": "hidden units",
     "variance": "variance of q",
-    "scaling": "inputs",
 }
 
 
@@ -63,6 +62,18 @@ def small_number(value: float) -> str:
     """
     digit, _, exponent = f"{value:.0e}".partition("e")
     return f"{digit} · 10{str(int(exponent)).translate(SUPERSCRIPTS)}" if value else "0"
+
+
+def upper_bound(value: float) -> str:
+    """The least number of one digit that is not below a positive one.
+
+    >>> from bbalpha.report.words import upper_bound
+    >>> upper_bound(3.2e-7)
+    '4 · 10⁻⁷'
+    """
+    rounded = float(f"{value:.0e}")
+    digit = 10.0 ** math.floor(math.log10(value)) if value else 0.0
+    return small_number(rounded if rounded >= value else rounded + digit)
 
 
 def estimate_text(value: Estimate | None, digits: int, signed: bool = False) -> str:
@@ -128,8 +139,12 @@ def setting_text(value: Any) -> str:
     """The value of a setting."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {setting_text(entry)}" for name, entry in value.items())
     if isinstance(value, list):
-        return ", ".join(map(setting_text, value))
+        nested = any(isinstance(entry, list) for entry in value)
+        texts = map(setting_text, value)
+        return ", ".join(f"({text})" if nested else text for text in texts)
     if isinstance(value, int) and abs(value) >= 1000:
         return f"{value:,}".replace("-", "−")
     return number(value, None) if isinstance(value, int | float) else str(value)

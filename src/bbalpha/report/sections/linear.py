@@ -10,14 +10,14 @@ from bbalpha.report.colors import FILL, INK, MUTED, alpha_color
 from bbalpha.report.document import Block, Cell, Figure, Group, Key, Panel, Table
 from bbalpha.report.rows import Row
 from bbalpha.report.runs import Runs, numbers
-from bbalpha.report.words import alpha_name, number, small_number
+from bbalpha.report.words import alpha_name, number, upper_bound
 
 TITLE = "Linear regression in closed form"
 PLACE = "Appendix, Examples 1 and 2, four figures"
 INTRODUCTION = (
     "Two observations with y = 0 and σ² = 1. The fitted variance grows with α; in Example 1 the "
     "true posterior is recovered only as α → 0, although the family contains it; in Example 2, "
-    "whose posterior is correlated, small α underestimate its spread."
+    "whose posterior is correlated, its spread is underestimated, the more the smaller α is."
 )
 NUM_ELLIPSES = 5
 PREFERRED = (1.0, 0.0, 0.5, 1.5, -1.0, 1e-6)  # powers whose ellipses are drawn, if they are there
@@ -34,7 +34,7 @@ def outcome(runs: Runs) -> str:
     if not errors:
         return "There are not yet fits with a closed form beside them."
     return (
-        f"The fitted variance is within {small_number(max(errors))} of the closed form "
+        f"The fitted variance is within {upper_bound(max(errors))} of the closed form "
         f"in all {len(errors)} fits."
     )
 
