@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import random
 import re
 import signal
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +75,11 @@ def test_every_run_of_the_plan_becomes_one_row(tmp_path):
         assert row.metrics == score(row)
         assert row.settings == {"scale": "quick", "num_epochs": 7}
         assert (row.experiment, row.configuration) == ("paint", "main")
+
+
+def test_runs_are_counted_as_they_are_added(tmp_path):
+    assert run(tmp_path, Narrowing(alphas=(0.0,))) == NUM_RUNS // 3
+    assert run(tmp_path) == NUM_RUNS * 2 // 3
 
 
 def test_what_is_in_the_folder_is_not_run_again(tmp_path):
@@ -200,8 +205,8 @@ def test_a_number_that_is_not_finite_is_written_as_null(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Narrowing(datasets=("green",)), "--data must be of red, blue for paint at the scale"),
-        (Narrowing(alphas=(0.3,)), r"--alphas must be of 1, 0\.5, 0 for paint .*; got 0\.3\."),
+        (Narrowing(datasets=("green",)), "--data must be among red, blue for paint at the scale"),
+        (Narrowing(alphas=(0.3,)), r"--alphas must be among 1, 0\.5, 0 for paint .*; got 0\.3\."),
         (Narrowing(num_splits=5), "--splits must be from 1 to 4, as many as paint .*; got 5"),
         (Narrowing(num_splits=0), "--splits must be from 1 to 4, as many as paint .*; got 0"),
         (Narrowing(num_seeds=3), "--seeds must be from 1 to 2, as many as paint .*; got 3"),
@@ -221,7 +226,7 @@ def test_several_experiments_are_narrowed_together():
     assert (first[0].num_splits, second[0].num_splits) == (4, 6)
     first, second = planned([small, large], "quick", Narrowing(datasets=("green",)))
     assert (len(first), len(second)) == (0, 1)
-    with pytest.raises(ValueError, match="--data must be of red, blue, green for paint, paint"):
+    with pytest.raises(ValueError, match="--data must be among red, blue, green for paint, paint"):
         planned([small, large], "quick", Narrowing(datasets=("pink",)))
 
 
@@ -240,33 +245,41 @@ def test_epochs_are_refused_where_there_are_none():
 KILLED = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-import test_experiments as t
+from bbalpha.experiments.plan import Configuration, Experiment, Narrowing, planned
+from bbalpha.experiments.running import reproduce
+
 def measure(runs, bench):
     time.sleep(0.02)
-    return [t.score(run) for run in runs]
-t.run(Path(sys.argv[1]), paint=t.experiment(measure))
+    return [{"score": run.split + 100 * run.alpha} for run in runs]
+
+plan = Configuration(name="main", datasets=("red", "blue"), alphas=(1.0, 0.0), num_splits=60)
+paint = Experiment(name="paint", configurations={"quick": (plan,)}, measure=measure)
+reproduce(paint, *planned([paint], "quick", Narrowing()), Path(sys.argv[1]))
 """
 
 
 def test_killed_ten_times_it_gives_the_same_rows(tmp_path):
-    """SIGKILL at random moments; each process that is left alone for long enough adds groups."""
-    run(tmp_path / "undisturbed")
-    code = KILLED.format(tests=os.path.dirname(__file__))  # noqa: PTH120
-    command = [sys.executable, "-c", code, str(tmp_path / "killed")]
+    """SIGKILL at random moments while rows are written, each time after some more of them."""
+    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     moments = random.Random(0)
-    kills = 0
-    while kills < 10:
-        process = subprocess.Popen(command)
-        file = tmp_path / "killed" / "paint" / "red.jsonl"
-        while not file.exists() and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(moments.uniform(0, 0.1))
+    for _ in range(10):
+        before = size_of(killed)
+        process = subprocess.Popen([sys.executable, "-c", KILLED, killed])
+        while size_of(killed) == before:
+            assert process.poll() is None
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.2))
+        assert process.poll() is None  # still at work
         process.send_signal(signal.SIGKILL)
         process.wait()
-        kills += 1
-    subprocess.run(command, check=True)
-    assert without_times(tmp_path / "killed") == without_times(tmp_path / "undisturbed")
+    for folder in (killed, undisturbed):
+        subprocess.run([sys.executable, "-c", KILLED, folder], check=True)
+    assert len(read_folder(undisturbed)) == 240
+    assert without_times(killed) == without_times(undisturbed)
+
+
+def size_of(folder):
+    return sum(file.stat().st_size for file in folder.glob("*/*"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -315,6 +328,7 @@ def test_a_long_fit_goes_on_from_its_checkpoint_to_the_same_result(tmp_path, mon
     (continued,) = EXPERIMENT.measure([run], bench)
     assert len(epochs) == 1  # of three
     assert continued == undisturbed
+    assert bench.earlier > 0.0
     other = replace(run, seed=1)
     EXPERIMENT.measure([other], bench)  # the checkpoint is another run's, and is not used
     assert len(epochs) == 4
@@ -347,8 +361,16 @@ def command(*args):
         (["probid"], "NAME must be divergence, .* or all; got 'probid'"),
         (["probit", "--scale", "huge"], "--scale must be one of smoke, quick, paper; got 'huge'"),
         (["probit", "--alphas", "one"], "--alphas must be numbers, .*; got --alphas 'one'"),
-        (["probit", "--alphas", "0.3"], r"--alphas must be of 1, 0\.5, .* for probit at .* 0\.3"),
-        (["probit", "--data", "boston"], "--data must be of ionosphere, .*; got boston"),
+        (
+            ["probit", "--alphas", "0.3"],
+            r"--alphas must be among 1, 0\.5, .* for probit at .* 0\.3",
+        ),
+        (["probit", "--data", "boston"], "--data must be among ionosphere, .*; got boston"),
+        (["probit", "--data", "pima,"], "--data must be among ionosphere, .*; got nothing"),
+        (
+            ["all", "--scale", "smoke", "--data", "cubic", "--alphas", "1e-6"],
+            "--data and --alphas must leave some run of divergence, .* smoke; got none",
+        ),
         (["probit", "--splits", "11"], "--splits must be from 1 to 10, .*; got 11"),
         (["mnist", "--seeds", "0"], "--seeds must be from 1 to 1, .*; got 0"),
         (["divergence", "--epochs", "3"], "--epochs must not be given for divergence"),
@@ -381,3 +403,54 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
     assert result.exit_code == 2
     assert "--output must be a folder" in result.stderr
     assert file.read_text() == "mine"
+    result = command("linear", "--scale", "smoke", "--output", file / "below")
+    assert result.exit_code == 2
+    assert "--output must be a folder that can be written to" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"version": "0.0.1"}, "got version '0.0.1' in "),
+        ({"settings": {"scale": "paper"}}, "got scale 'paper' in "),
+        ({"alpha": "none"}, "line 1 of "),
+    ],
+)
+def test_a_folder_of_other_rows_is_refused_before_anything_is_run(tmp_path, line, message):
+    row = {
+        "experiment": "toy",
+        "configuration": "main",
+        "dataset": "cubic",
+        "split": 0,
+        "seed": 0,
+        "alpha": 1.0,
+        "settings": {"scale": "smoke"},
+        "metrics": {},
+        "seconds": 1.0,
+        "version": version("bbalpha"),
+    }
+    file = tmp_path / "toy" / "cubic.jsonl"
+    file.parent.mkdir()
+    file.write_text(json.dumps(row | line) + "\n")
+    result = command("all", "--scale", "smoke", "--output", tmp_path)
+    assert result.exit_code == 2
+    (sentence,) = result.stderr.splitlines()
+    assert message in sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["toy"]
+
+
+def test_rows_that_cannot_be_written_are_told_in_a_sentence(tmp_path):
+    (tmp_path / "linear").write_text("in the way")
+    result = command("linear", "--scale", "smoke", "--output", tmp_path)
+    assert result.exit_code == 2
+    assert "example-1.jsonl must be a file that can be written; got: " in result.stderr
+
+
+def test_who_interrupts_it_learns_how_it_goes_on(tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bbalpha.experiments.running.reproduce", interrupted)
+    result = command("linear", "--scale", "smoke", "--output", tmp_path)
+    assert result.exit_code == 130
+    assert result.stderr.startswith("Stopped. The same command goes on from here.")

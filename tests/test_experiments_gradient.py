@@ -120,7 +120,7 @@ def test_one_draw_has_the_same_gradient_for_every_alpha():
         np.testing.assert_allclose(moments.square, of_vb.square, rtol=1e-10)
 
 
-def test_mean_gradient_at_alpha_0_is_the_exact_one(measured):
+def test_mean_gradient_at_alpha_0_is_the_exact_one():
     moments = gradient_moments(state_at(0.0), batches(), jax.random.key(3), 4000, 5)
     error = np.sqrt((moments.square - moments.mean**2) / 4000)
     assert np.all(np.abs(moments.mean - exact_gradients(0.0)) < STANDARD_ERRORS * error)

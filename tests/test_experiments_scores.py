@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import bbalpha as bb
 from bbalpha.experiments import clean_energy, mnist, probit, regression
-from bbalpha.experiments.fits import TEST_STREAM, key_of
+from bbalpha.experiments.fits import CURVE_DRAWS, TEST_STREAM, key_of
 from bbalpha.experiments.plan import Bench
 from bbalpha.layout import Layout
 
@@ -75,10 +75,11 @@ def mean_log_density(log_densities):
 
 @pytest.mark.parametrize("run", smoke_runs(probit), ids=lambda run: run.configuration)
 def test_probit_scores_are_those_of_its_draws(monkeypatch, run):
-    fitted = []
+    fitted, trained = [], []
 
     def fit_runs(runs, log_likelihood, start, data):
-        fitted.extend(known_posterior(3 * start(key_of(run, 0)), 0.2) for _ in runs)
+        trained.extend(data)
+        fitted.append(known_posterior(3 * start(key_of(run, 0)), 0.2))
         return fitted
 
     monkeypatch.setattr(probit, "fit_runs", fit_runs)
@@ -87,8 +88,8 @@ def test_probit_scores_are_those_of_its_draws(monkeypatch, run):
     inputs, labels = sklearn.datasets.load_breast_cancer(return_X_y=True)
     train, test = rows_of_split(569, 512)
     scaler = {"standardized": StandardScaler(), "to one": MinMaxScaler((-1, 1))}
-    scaled = scaler[run.settings["scaling"]].fit(inputs[train]).transform(inputs[test])
-    scaled = np.column_stack([np.ones(len(test)), scaled])
+    scaler = scaler[run.settings["scaling"]].fit(inputs[train])
+    scaled = with_intercept(scaler.transform(inputs[test]))
     for name, num_samples in (("log_likelihood", 1000), ("log_likelihood_50", 50)):
         activations = draws(fitted[0], run, num_samples) @ scaled.T
         log_densities = scipy.stats.norm.logcdf(np.where(labels[test], activations, -activations))
@@ -97,13 +98,21 @@ def test_probit_scores_are_those_of_its_draws(monkeypatch, run):
     assert found["error"] == pytest.approx(np.mean((mean > 0.5) != labels[test]))
     assert 0 < found["error"] < 1
     assert found["energy"] == ENERGY
+    expected = with_intercept(scaler.transform(inputs[train]))
+    np.testing.assert_allclose(trained[0].inputs, expected, atol=1e-12)
+    np.testing.assert_array_equal(trained[0].targets, np.where(labels[train], 1, -1))
+
+
+def with_intercept(inputs):
+    return np.column_stack([np.ones(len(inputs)), inputs])
 
 
 def test_regression_scores_are_those_of_its_draws_in_original_units(monkeypatch):
     run, *_ = smoke_runs(regression)
-    fitted = []
+    fitted, trained = [], []
 
     def fit_runs(runs, log_likelihood, start, data, hyperparams):
+        trained.extend(data)
         noise = bb.Gaussian(math.log(NOISE_VARIANCE))
         fitted.append(known_posterior(start(key_of(run, 0)), 0.3, noise))
         return fitted
@@ -113,7 +122,8 @@ def test_regression_scores_are_those_of_its_draws_in_original_units(monkeypatch)
 
     inputs, targets = sklearn.datasets.load_diabetes(return_X_y=True)
     train, test = rows_of_split(442, 398)
-    scaled = StandardScaler().fit(inputs[train]).transform(inputs[test])
+    scaler = StandardScaler().fit(inputs[train])
+    scaled = scaler.transform(inputs[test])
     mean, scale = targets[train].mean(), targets[train].std()
     deviation = math.sqrt(NOISE_VARIANCE) * scale
     for name, num_samples in (("log_likelihood", 1000), ("log_likelihood_50", 50)):
@@ -125,6 +135,8 @@ def test_regression_scores_are_those_of_its_draws_in_original_units(monkeypatch)
     assert found["rmse"] == pytest.approx(rmse, rel=1e-5)
     assert found["noise_deviation"] == pytest.approx(deviation, rel=1e-5)
     assert found["energy"] == ENERGY
+    np.testing.assert_allclose(trained[0].inputs, scaler.transform(inputs[train]), atol=1e-12)
+    np.testing.assert_allclose(trained[0].targets, (targets[train] - mean) / scale, atol=1e-12)
 
 
 def known_long_fit(deviation, seen):
@@ -146,7 +158,7 @@ def test_scores_of_digits_are_those_of_its_draws(monkeypatch):
     pixels, labels = sklearn.datasets.load_digits(return_X_y=True)
     _, test = rows_of_split(1797, 1617)
     scores = {}
-    for num_samples in (1000, 50, mnist.FEW_DRAWS):
+    for num_samples in (1000, 50, CURVE_DRAWS):
         logits = outputs(draws(seen["posterior"], run, num_samples), pixels[test] / 16)
         mean = scipy.special.softmax(logits, axis=-1).mean(axis=0)
         log_likelihood = np.log(mean[np.arange(len(test)), labels[test]]).mean()
@@ -154,7 +166,7 @@ def test_scores_of_digits_are_those_of_its_draws(monkeypatch):
         scores[num_samples] = {"log_likelihood": log_likelihood, "error": error}
     few = {"log_likelihood_50": scores[50]["log_likelihood"], "error_50": scores[50]["error"]}
     expected = {**scores[1000], **few, "energy": ENERGY}
-    assert found.pop("along_the_way") == pytest.approx(scores[mnist.FEW_DRAWS], rel=1e-5)
+    assert found.pop("along_the_way") == pytest.approx(scores[CURVE_DRAWS], rel=1e-5)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -169,7 +181,7 @@ def test_scores_of_clean_energy_are_those_of_its_draws_in_original_units(monkeyp
     mean, scale = targets[train].mean(), targets[train].std()
     deviation = math.sqrt(0.16)
     scores = {}
-    for num_samples in (1000, 50, clean_energy.FEW_DRAWS):
+    for num_samples in (1000, 50, CURVE_DRAWS):
         sampled = draws(seen["posterior"], run, num_samples)
         predicted = mean + scale * outputs(sampled, inputs[test])[..., 0]
         log_densities = scipy.stats.norm.logpdf(targets[test], predicted, deviation)
@@ -181,7 +193,7 @@ def test_scores_of_clean_energy_are_those_of_its_draws_in_original_units(monkeyp
         }
     few = {"log_likelihood_50": scores[50]["log_likelihood"]}
     along_the_way = found.pop("along_the_way")
-    assert along_the_way == pytest.approx(scores[clean_energy.FEW_DRAWS], rel=1e-5)
+    assert along_the_way == pytest.approx(scores[CURVE_DRAWS], rel=1e-5)
     assert found == pytest.approx({**scores[1000], **few, "energy": ENERGY}, rel=1e-5)
 
     params = seen["posterior"].mean

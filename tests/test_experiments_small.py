@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats
 
 from bbalpha.experiments import divergence, linear, toy
-from bbalpha.experiments.plan import SCALES, Bench
+from bbalpha.experiments.plan import Bench
 
 BENCH = Bench(Path("unused"), lambda part: None)
 POINTS = np.linspace(-12.0, 17.0, 5801)  # closer than the experiment's
@@ -33,14 +33,6 @@ def measured(experiment):
         for group in groups
         for run, metrics in zip(group, experiment.measure(group, BENCH), strict=True)
     ]
-
-
-@pytest.mark.parametrize("experiment", [divergence, linear, toy])
-def test_settings_are_of_the_kinds_of_json(experiment):
-    for scale in SCALES:
-        for configuration in experiment.CONFIGURATIONS[scale]:
-            settings = configuration.settings
-            assert json.loads(json.dumps(settings)) == settings
 
 
 @pytest.fixture(scope="module")

@@ -34,14 +34,19 @@ def hidden_sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
+def numbers(text: str) -> tuple[float, ...]:
+    """The numbers of a list that is separated by commas; NaN if it is none."""
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        return (math.nan,)
+
+
 def quantile_levels(text: str) -> tuple[float, ...]:
     """The levels of the quantiles; none for none."""
     if text.strip().lower() == "none":
         return ()
-    try:
-        levels = tuple(float(word) for word in text.split(","))
-    except ValueError:
-        levels = (math.nan,)
+    levels = numbers(text)
     if not all(0 < level < 1 for level in levels) or len(set(levels)) < len(levels):
         raise Refusal(
             "--quantiles must be different numbers between 0 and 1, separated by commas, or none; "

@@ -2,13 +2,15 @@
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bbalpha.cli.doors import Refusal, refusing, refusing_missing_library
-from bbalpha.cli.options import Quiet
+from bbalpha.cli.options import Quiet, numbers
 from bbalpha.cli.printing import count, note
 from bbalpha.experiments import NAMES, find_experiment
 
@@ -60,11 +62,11 @@ def reproduce_paper(
     if name != ALL and name not in NAMES:
         raise Refusal(f"NAME must be {', '.join(NAMES)} or {ALL}; got {name!r}.")
     _check_folder(output)
-    powers = None if alphas is None else _numbers(alphas)
+    powers = None if alphas is None else _powers(alphas)
     names = None if data is None else tuple(word.strip() for word in data.split(","))
 
     from bbalpha.experiments.plan import Narrowing, planned
-    from bbalpha.experiments.running import load_data, reproduce
+    from bbalpha.experiments.running import check_folder, load_data, reproduce
 
     experiments = [find_experiment(each) for each in (NAMES if name == ALL else (name,))]
     narrowing = Narrowing(names, powers, splits, seeds, epochs)
@@ -72,9 +74,10 @@ def reproduce_paper(
         plans = planned(experiments, scale, narrowing)
     with refusing(ValueError, OSError), refusing_missing_library():
         for experiment, configurations in zip(experiments, plans, strict=True):
+            check_folder(experiment, configurations, output)
             load_data(experiment, configurations)
     for experiment, configurations in zip(experiments, plans, strict=True):
-        with refusing(ValueError, OSError):
+        with refusing(ValueError, OSError), _hint(quiet):
             num_runs = reproduce(experiment, configurations, output, progress=not quiet)
         note(f"{experiment.name}: {count(num_runs, 'run')} added to {output}.", quiet)
 
@@ -84,16 +87,22 @@ def _check_folder(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise Refusal(f"--output must be a folder; got the file {path}.")
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not os.access(nearest, os.W_OK):
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
         raise Refusal(f"--output must be a folder that can be written to; got {path}.")
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    """The numbers of a list that is separated by commas."""
+@contextmanager
+def _hint(quiet: bool) -> Iterator[None]:
+    """Tell who stops the experiments how they go on."""
     try:
-        numbers = tuple(float(word) for word in text.split(","))
-    except ValueError:
-        numbers = (math.nan,)
-    if not all(map(math.isfinite, numbers)):
+        yield
+    except KeyboardInterrupt:
+        note("Stopped. The same command goes on from here.", quiet)
+        raise
+
+
+def _powers(text: str) -> tuple[float, ...]:
+    powers = numbers(text)
+    if not all(map(math.isfinite, powers)):
         raise Refusal(f"--alphas must be numbers, separated by commas; got --alphas {text!r}.")
-    return numbers
+    return powers

@@ -23,8 +23,11 @@ FAMILIES = {
     "capped": CappedGaussian.init,  # the authors' code: by the prior's variance
     "free": DiagonalGaussian.init,  # the paper's text
 }
+FALLING = "1e-2 falling to 0"  # a learning rate: the default of `fit`
 FIT_STREAM, START_STREAM, TEST_STREAM = range(3)
-SETTINGS = ("num_epochs", "batch_size", "num_samples")
+TEST_DRAWS = 1000
+AUTHORS_DRAWS = 50  # with which their code tests
+CURVE_DRAWS = 10  # with which a long fit is looked at along the way
 
 
 def fit_runs(
@@ -52,10 +55,12 @@ def fit_runs(
         keys=keys,
         alpha=jnp.array([run.alpha for run in runs]),
         data_axis=0,
+        num_epochs=common["num_epochs"],
+        batch_size=common["batch_size"],
+        num_samples=common["num_samples"],
         optimizer=adam(common["learning_rate"]),
         family=FAMILIES[common["variance"]],
         progress=False,
-        **{name: common[name] for name in SETTINGS},
         **settings,
     )
     check_ended(posteriors)
@@ -82,9 +87,12 @@ def key_of(run: Run, stream: int) -> Key[Array, ""]:
 
 
 @cache
-def adam(learning_rate: float) -> optax.GradientTransformation:
-    """Adam with its default parameters, made once because every new one compiles anew."""
-    return optax.adam(learning_rate)
+def adam(learning_rate: float | str) -> optax.GradientTransformation | None:
+    """Adam with its default parameters, made once because every new one compiles anew.
+
+    For a rate in words it is None, the default of `fit`.
+    """
+    return None if isinstance(learning_rate, str) else optax.adam(learning_rate)
 
 
 def mean_of_draws(outputs: Float[Array, "draws ..."]) -> Float[Array, "..."]:

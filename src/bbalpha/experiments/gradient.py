@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from bbalpha import threefry
 from bbalpha.data import Dataset, minibatch_rows, standardize
-from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of
+from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, unless_lost
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem, split_of
 from bbalpha.experiments.regression import log_likelihood
@@ -58,21 +58,15 @@ PAPER = Configuration(
 )
 CONFIGURATIONS = {
     "smoke": (
-        replace(
-            PAPER,
-            datasets=("diabetes",),
-            num_splits=1,
-            settings={
-                **PAPER.settings,
-                "hidden": 10,
-                "num_samples": 10,
-                "num_epochs": 4,
-                "compared_samples": [1, 10],
-                "repetitions": 50,
-                "reference_samples": 500,
-                "blocks": 4,
-                "block_samples": 500,  # as the reference, so that both are one program
-            },
+        replace(PAPER, datasets=("diabetes",), num_splits=1).changed(
+            hidden=10,
+            num_samples=10,
+            num_epochs=4,
+            compared_samples=[1, 10],
+            repetitions=50,
+            reference_samples=500,
+            blocks=4,
+            block_samples=500,  # as the reference, so that both are one program
         ),
     ),
     "quick": (replace(PAPER, num_splits=1),),
@@ -107,7 +101,8 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
         with jax.enable_x64(True):
             state = _state(run, posterior)
             batches = _batches(order_key, data, run.settings["batch_size"])
-            metrics.append(bias_and_deviation(state, batches, draws_key, run.settings))
+            found = bias_and_deviation(state, batches, draws_key, run.settings)
+        metrics.append(unless_lost(posterior, found))
         bench.advance(len(metrics) / len(runs))
     return metrics
 

@@ -6,8 +6,8 @@ A fit that was killed goes on from its checkpoint to the same result.
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
+from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +20,7 @@ from bbalpha.experiments.fits import FAMILIES, FIT_STREAM, adam, key_of
 from bbalpha.experiments.plan import Bench, Metrics, Run
 from bbalpha.fitting import prepare
 from bbalpha.posterior import FitInfo, Posterior
+from bbalpha.report.rows import writing
 from bbalpha.training import FitState, init
 
 NUM_SCORES = 25  # points of a learning curve, about
@@ -61,7 +62,7 @@ def fit_long(
         num_samples=settings["num_samples"],
         resample_every=settings["resample_every"],
     )
-    state, curves = _restored(bench.checkpoint, state, run)
+    state, curves = _restored(bench, state, run)
     every = max(1, num_epochs // NUM_SCORES)
     epoch = int(state.step) // plan.num_batches
     info = FitInfo()
@@ -77,7 +78,7 @@ def fit_long(
         if epoch % every == 0 or epoch == num_epochs:
             scores = {"energy": float(energies[0]), **score(state.posterior())}
             _extend(curves, epoch, scores)
-            _save(bench.checkpoint, state, curves, run)
+            _save(bench, state, curves, run)
         bench.advance(epoch / num_epochs)
     energy = full_energy(state, rows)
     return replace(state.posterior(), energy=energy, info=info), curves
@@ -94,29 +95,31 @@ def _moving(state: FitState) -> PyTree:
     return state.variables, state.optimizer_state, state.step
 
 
-def _save(file: Path, state: FitState, curves: dict[str, list], run: Run) -> None:
+def _save(bench: Bench, state: FitState, curves: dict[str, list], run: Run) -> None:
     """Replace the checkpoint: a line of JSON, then the arrays."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".partial")
-    with temporary.open("wb") as stream:
-        stream.write(json.dumps([_identity(run), curves]).encode() + b"\n")
+    head = {"of": _origin(run), "curves": curves, "seconds": bench.seconds}
+    temporary = bench.checkpoint.with_suffix(".partial")
+    with writing(temporary), temporary.open("wb") as stream:
+        stream.write(json.dumps(head).encode() + b"\n")
         eqx.tree_serialise_leaves(stream, _moving(state))
         stream.flush()
         os.fsync(stream.fileno())
-    temporary.replace(file)
+    temporary.replace(bench.checkpoint)
 
 
-def _restored(file: Path, state: FitState, run: Run) -> tuple[FitState, dict[str, list]]:
+def _restored(bench: Bench, state: FitState, run: Run) -> tuple[FitState, dict[str, list]]:
     """The state and the curves of the checkpoint, if it is one of this run."""
-    if not file.is_file():
+    if not bench.checkpoint.is_file():
         return state, {}
-    with file.open("rb") as stream:
-        identity, curves = json.loads(stream.readline())
-        if identity != json.loads(json.dumps(_identity(run))):
+    with bench.checkpoint.open("rb") as stream:
+        head = json.loads(stream.readline())
+        if head["of"] != json.loads(json.dumps(_origin(run))):
             return state, {}
         moved = eqx.tree_deserialise_leaves(stream, _moving(state))
-    return eqx.tree_at(_moving, state, jax.tree.map(jnp.asarray, moved)), curves
+    bench.earlier = head["seconds"]
+    return eqx.tree_at(_moving, state, jax.tree.map(jnp.asarray, moved)), head["curves"]
 
 
-def _identity(run: Run) -> list[Any]:
-    return [run.dataset, run.configuration, run.split, run.seed, run.alpha, dict(run.settings)]
+def _origin(run: Run) -> dict[str, Any]:
+    """What a checkpoint must have in common with a run that goes on from it."""
+    return {"version": version("bbalpha"), **asdict(run)}

@@ -16,7 +16,15 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset
-from bbalpha.experiments.fits import START_STREAM, TEST_STREAM, key_of, unless_lost
+from bbalpha.experiments.fits import (
+    AUTHORS_DRAWS,
+    CURVE_DRAWS,
+    START_STREAM,
+    TEST_DRAWS,
+    TEST_STREAM,
+    key_of,
+    unless_lost,
+)
 from bbalpha.experiments.long_fit import fit_long
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem, split_of
@@ -24,7 +32,6 @@ from bbalpha.likelihoods import Categorical
 from bbalpha.models import init_mlp, mlp
 from bbalpha.posterior import Posterior
 
-FEW_DRAWS = 10  # for the learning curves
 NUM_CLASSES = 10
 
 PAPER = Configuration(
@@ -42,17 +49,16 @@ PAPER = Configuration(
         "learning_rate": 1e-4,
     },
 )
-SHORT = replace(
-    PAPER,
-    name="short schedule",
-    settings={**PAPER.settings, "num_samples": 10, "num_epochs": 50, "learning_rate": 5e-4},
+SHORT = replace(PAPER, num_seeds=1).changed(
+    "short schedule", num_samples=10, num_epochs=50, learning_rate=5e-4
 )
-SMOKE = {"hidden": [20, 20], "num_epochs": 2, "num_samples": 4, "learning_rate": 1e-2}
 CONFIGURATIONS = {
     "smoke": (
-        replace(SHORT, datasets=("digits",), num_seeds=1, settings={**SHORT.settings, **SMOKE}),
+        replace(SHORT, datasets=("digits",)).changed(
+            hidden=[20, 20], num_epochs=2, num_samples=4, learning_rate=1e-2
+        ),
     ),
-    "quick": (replace(SHORT, num_seeds=1),),
+    "quick": (SHORT,),
     "paper": (PAPER,),
 }
 
@@ -63,11 +69,11 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     train, test = split_of(run.dataset, run.split)
     sizes = (train.inputs.shape[1], *run.settings["hidden"], NUM_CLASSES)
     params = init_mlp(key_of(run, START_STREAM), sizes, scheme="glorot")
-    score = partial(_scores, run, test, num_samples=FEW_DRAWS)
+    score = partial(_scores, run, test, num_samples=CURVE_DRAWS)
     posterior, curves = fit_long(run, log_likelihood, params, train, score, bench)
-    few = _scores(run, test, posterior, 50)
+    few = _scores(run, test, posterior, AUTHORS_DRAWS)
     scores = {
-        **_scores(run, test, posterior, 1000),
+        **_scores(run, test, posterior, TEST_DRAWS),
         "log_likelihood_50": few["log_likelihood"],
         "error_50": few["error"],
         "energy": float(posterior.energy),

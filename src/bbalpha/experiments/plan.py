@@ -1,5 +1,6 @@
 """The plan of an experiment: its runs at each scale, as data, and how to narrow it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -46,6 +47,10 @@ class Configuration:
     settings: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
 
+    def changed(self, name: str | None = None, **settings: Any) -> "Configuration":
+        """The same with some settings changed, under another name if one is given."""
+        return replace(self, name=name or self.name, settings={**self.settings, **settings})
+
     def groups(self) -> Iterator[tuple[Run, ...]]:
         """The runs, in groups that are trained together; all α of a split stand side by side."""
         for dataset in self.datasets:
@@ -66,16 +71,25 @@ class Configuration:
                 yield tuple(runs[start : start + self.together])
 
 
-class Bench(NamedTuple):
+@dataclass
+class Bench:
     """Where a group of runs is measured.
 
     Attributes:
         checkpoint: A file for what a long run has reached, which is removed with its last row.
         advance: A function that is told which part of the group is done, from 0 to 1.
+        earlier: Seconds that processes before this one spent on what the checkpoint holds.
     """
 
     checkpoint: Path
     advance: Callable[[float], None]
+    earlier: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """The time spent on the group so far."""
+        return self.earlier + time.perf_counter() - self.started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +133,8 @@ def planned(
     """The configurations of each experiment at a scale, as far as they are wanted.
 
     Raises:
-        ValueError: If the scale is unknown, or something is wanted that no experiment has.
+        ValueError: If the scale is unknown, something is wanted that no experiment has, or no run
+            has all that is wanted.
     """
     if scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
@@ -130,7 +145,10 @@ def planned(
     _check_count("--splits", narrowing.num_splits, [each.num_splits for each in whole], where)
     _check_count("--seeds", narrowing.num_seeds, [each.num_seeds for each in whole], where)
     _check_epochs(narrowing.num_epochs, whole, where)
-    return [_narrowed(each.configurations[scale], scale, narrowing) for each in experiments]
+    plans = [_narrowed(each.configurations[scale], scale, narrowing) for each in experiments]
+    if not any(plans):
+        raise ValueError(f"--data and --alphas must leave some run of {where}; got none.")
+    return plans
 
 
 def _narrowed(
@@ -163,8 +181,8 @@ def _check_among(option: str, wanted: tuple | None, whole: list[tuple], where: s
     for entry in wanted or ():
         if entry not in known:
             raise ValueError(
-                f"{option} must be of {', '.join(map(_text, known))} for {where}; "
-                f"got {_text(entry)}."
+                f"{option} must be among {', '.join(map(_text, known))} for {where}; "
+                f"got {_text(entry) or 'nothing'}."
             )
 
 

@@ -15,9 +15,17 @@ from jaxtyping import Array, Float
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, standardize
-from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws, unless_lost
+from bbalpha.experiments.fits import (
+    AUTHORS_DRAWS,
+    TEST_DRAWS,
+    TEST_STREAM,
+    fit_runs,
+    key_of,
+    mean_of_draws,
+    unless_lost,
+)
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.experiments.problems import Part, load_problem, split_of
+from bbalpha.experiments.problems import Split, load_problem, split_of
 from bbalpha.posterior import Posterior
 from bbalpha.special import log_ndtr, ndtr
 
@@ -42,35 +50,30 @@ PAPER = Configuration(
 # Madelon is left out: it takes most of the time and agrees with the paper as it is.
 COMPARED = replace(PAPER, datasets=("ionosphere", "pima", "colon"))
 COMPARISONS = (
-    replace(COMPARED, name="no intercept", settings={**PAPER.settings, "intercept": False}),
-    replace(COMPARED, name="scaled to [−1, 1]", settings={**PAPER.settings, "scaling": "to one"}),
-    replace(COMPARED, name="capped variance", settings={**PAPER.settings, "variance": "capped"}),
+    COMPARED.changed("no intercept", intercept=False),
+    COMPARED.changed("scaled to [−1, 1]", scaling="to one"),
+    COMPARED.changed("capped variance", variance="capped"),
     # Colon has 2,000 inputs and two batches: 400 steps do not forget where they started.
     replace(PAPER, name="three starts", datasets=("colon",), alphas=(1.0, 0.0), num_seeds=3),
 )
 
 
-def _smaller(configuration: Configuration, num_epochs: int, **changes) -> Configuration:
-    settings = {**configuration.settings, "num_epochs": num_epochs}
-    return replace(configuration, settings=settings, **changes)
-
-
 CONFIGURATIONS = {
     "smoke": tuple(
-        _smaller(configuration, 4, datasets=("breast-cancer",), num_splits=2, together=8)
-        for configuration in (PAPER, COMPARISONS[1])  # which compile to one program
+        replace(each, datasets=("breast-cancer",), num_splits=2, together=8).changed(num_epochs=4)
+        for each in (PAPER, COMPARISONS[1])  # which compile to one program
     ),
-    "quick": (_smaller(PAPER, 50, datasets=("ionosphere", "pima", "colon"), num_splits=10),),
+    "quick": (replace(COMPARED, num_splits=10).changed(num_epochs=50),),
     "paper": (PAPER, *COMPARISONS),
 }
 
 
 def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     """Test log-likelihood and error of each run."""
-    parts = [_prepared(run) for run in runs]
-    start = partial(_start, num_weights=parts[0].train.inputs.shape[1])
-    posteriors = fit_runs(runs, log_likelihood, start, [part.train for part in parts])
-    return list(map(_scores, runs, posteriors, parts))
+    splits = [_prepared(run) for run in runs]
+    start = partial(_start, num_weights=splits[0].train.inputs.shape[1])
+    posteriors = fit_runs(runs, log_likelihood, start, [split.train for split in splits])
+    return list(map(_scores, runs, posteriors, splits))
 
 
 def log_likelihood(weights: Float[Array, " inputs"], batch: Dataset) -> Float[Array, " batch"]:
@@ -88,7 +91,7 @@ def _start(key: Array, num_weights: int) -> Array:
     return INITIAL_DEVIATION * jax.random.normal(key, (num_weights,))
 
 
-def _prepared(run: Run) -> Part:
+def _prepared(run: Run) -> Split:
     """The split with its inputs scaled as the training part demands and labels −1 and 1."""
     train, test = split_of(run.dataset, run.split)
     scale = SCALINGS[run.settings["scaling"]](train.inputs)
@@ -99,12 +102,12 @@ def _prepared(run: Run) -> Part:
             inputs = np.insert(inputs, 0, 1.0, axis=1)
         return Dataset(inputs, 2.0 * part.targets - 1.0)
 
-    return Part(prepared(train), prepared(test))
+    return Split(prepared(train), prepared(test))
 
 
 def _to_one(inputs: np.ndarray):
     low, high = inputs.min(axis=0), inputs.max(axis=0)
-    width = np.where(high > low, high - low, 1.0)
+    width = np.where(high > low, high - low, 1.0)  # what is constant becomes −1
     return lambda inputs: 2 * (inputs - low) / width - 1
 
 
@@ -114,14 +117,16 @@ SCALINGS = {
 }
 
 
-def _scores(run: Run, posterior: Posterior, part: Part) -> Metrics:
+def _scores(run: Run, posterior: Posterior, split: Split) -> Metrics:
     key = key_of(run, TEST_STREAM)
-    probabilities = posterior.predict(probability, part.test.inputs, key=key, summary=mean_of_draws)
-    densities = partial(posterior.log_density, log_likelihood, part.test, key=key)
+    probabilities = posterior.predict(
+        probability, split.test.inputs, key=key, num_samples=TEST_DRAWS, summary=mean_of_draws
+    )
+    densities = partial(posterior.log_density, log_likelihood, split.test, key=key)
     scores = {
-        "log_likelihood": float(jnp.mean(densities(num_samples=1000))),
-        "log_likelihood_50": float(jnp.mean(densities(num_samples=50))),
-        "error": metrics.error_rate(probabilities, (part.test.targets > 0).astype(int)),
+        "log_likelihood": float(jnp.mean(densities(num_samples=TEST_DRAWS))),
+        "log_likelihood_50": float(jnp.mean(densities(num_samples=AUTHORS_DRAWS))),
+        "error": metrics.error_rate(probabilities, (split.test.targets > 0).astype(int)),
         "energy": float(posterior.energy),
     }
     return unless_lost(posterior, scores)

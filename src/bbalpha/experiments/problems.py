@@ -1,4 +1,4 @@
-"""Datasets: data sets by name, and their splits, for the experiments.
+"""Problems: data sets by name, and their splits, for the experiments.
 
 Beside those of the paper there are some that scikit-learn carries, so that every experiment can be
 tried at the smallest scale without a download.
@@ -12,8 +12,8 @@ from bbalpha import data, datasets
 from bbalpha.data import Dataset
 
 
-class Part(NamedTuple):
-    """The training and the test data of a split."""
+class Split(NamedTuple):
+    """The training and the test data."""
 
     train: Dataset
     test: Dataset
@@ -33,15 +33,23 @@ def load_problem(name: str) -> Dataset:
     return Dataset(table.inputs, table.targets)
 
 
-def split_of(name: str, split: int) -> Part:
-    """One split of a data set, counted from 0."""
+def split_of(name: str, split: int, num_train: int | None = None) -> Split:
+    """One split of a data set, counted from 0.
+
+    Args:
+        name: The data set.
+        split: The number of the split.
+        num_train: How many rows are for training; by default as many as in the standard splits.
+    """
     problem = load_problem(name)
-    if name in BUNDLED:
-        rows = data.splits(len(problem.targets), split + 1)
+    num_data = len(problem.targets)
+    if num_train is not None:
+        rows = data.splits(num_data, split + 1, num_train / num_data)
+    elif name in BUNDLED:
+        rows = data.splits(num_data, split + 1)
     else:
         rows = datasets.splits(name, split + 1)
-    train, test = (Dataset(*(array[part[split]] for array in problem)) for part in rows)
-    return Part(train, test)
+    return Split(*(Dataset(*(array[part[split]] for array in problem)) for part in rows))
 
 
 def _breast_cancer() -> Dataset:

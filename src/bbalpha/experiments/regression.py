@@ -14,7 +14,15 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha import metrics
 from bbalpha.data import Dataset, Standardizer, standardize
-from bbalpha.experiments.fits import TEST_STREAM, fit_runs, key_of, mean_of_draws, unless_lost
+from bbalpha.experiments.fits import (
+    AUTHORS_DRAWS,
+    TEST_DRAWS,
+    TEST_STREAM,
+    fit_runs,
+    key_of,
+    mean_of_draws,
+    unless_lost,
+)
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha.experiments.problems import load_problem, split_of
 from bbalpha.likelihoods import Gaussian
@@ -44,34 +52,23 @@ TEXT = replace(
     name="paper's text",
     datasets=("boston", "yacht"),
     num_splits=10,
-    settings={**CODE.settings, "variance": "free", "num_samples": 100},
-)
+).changed(variance="free", num_samples=100)
 FIFTY = replace(  # the width of most published numbers, which is that of the others for protein
     CODE,
     name="fifty units",
     datasets=CODE.datasets[:-1],
     alphas=(0.0,),
     num_splits=20,
-    settings={**CODE.settings, "hidden": 50},
-)
+).changed(hidden=50)
 CONFIGURATIONS = {
     "smoke": tuple(
-        replace(
-            configuration,
-            datasets=("diabetes",),
-            num_splits=2,
-            settings={**configuration.settings, "hidden": 10, "num_samples": 10, "num_epochs": 4},
-            together=8,
+        replace(each, datasets=("diabetes",), num_splits=2, together=8).changed(
+            hidden=10, num_samples=10, num_epochs=4
         )
-        for configuration in (CODE, TEXT)
+        for each in (CODE, TEXT)
     ),
     "quick": (
-        replace(
-            CODE,
-            datasets=("boston", "yacht", "energy"),
-            num_splits=5,
-            settings={**CODE.settings, "num_epochs": 100},
-        ),
+        replace(CODE, datasets=("boston", "yacht", "energy"), num_splits=5).changed(num_epochs=100),
     ),
     "paper": (CODE, TEXT, FIFTY),
 }
@@ -79,17 +76,17 @@ CONFIGURATIONS = {
 
 def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     """Test log-likelihood and root mean squared error of each run, in original units."""
-    parts = [split_of(run.dataset, run.split) for run in runs]
-    inputs = [standardize(part.train.inputs) for part in parts]
-    targets = [standardize(part.train.targets) for part in parts]
+    splits = [split_of(run.dataset, run.split) for run in runs]
+    inputs = [standardize(split.train.inputs) for split in splits]
+    targets = [standardize(split.train.targets) for split in splits]
     train = [Dataset(x, y) for (x, _), (y, _) in zip(inputs, targets, strict=True)]
     sizes = (train[0].inputs.shape[1], runs[0].settings["hidden"], 1)
     posteriors = fit_runs(
         runs, log_likelihood, partial(init_mlp, sizes=sizes), train, hyperparams=Gaussian()
     )
     tests = [
-        Dataset(scaling.transform(part.test.inputs), part.test.targets)
-        for part, (_, scaling) in zip(parts, inputs, strict=True)
+        Dataset(scaling.transform(split.test.inputs), split.test.targets)
+        for split, (_, scaling) in zip(splits, inputs, strict=True)
     ]
     units = [unit for _, unit in targets]
     return list(map(_scores, runs, posteriors, tests, units))
@@ -103,13 +100,15 @@ def log_likelihood(params: PyTree, batch: Dataset, likelihood: Gaussian) -> Floa
 def _scores(run: Run, posterior: Posterior, test: Dataset, unit: Standardizer) -> Metrics:
     """The scores on test data whose targets are in original units."""
     key = key_of(run, TEST_STREAM)
-    mean = posterior.predict(mlp, test.inputs, key=key, summary=mean_of_draws)
+    mean = posterior.predict(
+        mlp, test.inputs, key=key, num_samples=TEST_DRAWS, summary=mean_of_draws
+    )
     standardized = test._replace(targets=unit.transform(test.targets))
     densities = partial(posterior.log_density, log_likelihood, standardized, key=key)
     log_scale = float(unit.log_scale)
     scores = {
-        "log_likelihood": float(jnp.mean(densities(num_samples=1000))) - log_scale,
-        "log_likelihood_50": float(jnp.mean(densities(num_samples=50))) - log_scale,
+        "log_likelihood": float(jnp.mean(densities(num_samples=TEST_DRAWS))) - log_scale,
+        "log_likelihood_50": float(jnp.mean(densities(num_samples=AUTHORS_DRAWS))) - log_scale,
         "rmse": metrics.rmse(unit.inverse(mean[:, 0]), test.targets),
         "noise_deviation": float(jnp.sqrt(posterior.hyperparams.noise_variance) * unit.scale),
         "energy": float(posterior.energy),

@@ -1,12 +1,11 @@
 """Running an experiment: group after group, each written as soon as it is measured.
 
-What was written before is not run again, so that a run may be killed and started again at any
-time. Every result follows from the settings in its row alone.
+A group whose rows are all there is not run again, so that a run may be killed and started again at
+any time. Every result follows from its row's data set, split, seed, α and settings.
 """
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,20 +33,25 @@ def reproduce(
         ValueError: If the folder holds rows of another version or with other settings.
         OSError: If data are not found, or rows cannot be written.
     """
+    check_folder(experiment, configurations, folder)
+    done = {_identity(row) for row in _rows(experiment, folder)}
     groups = [group for configuration in configurations for group in configuration.groups()]
-    done = check_folder(experiment, groups, folder)
-    left = [group for group in groups if not {_identity(run) for run in group} <= done]
+    left = [
+        (group, missing)
+        for group in groups
+        if (missing := [run for run in group if _identity(run) not in done])
+    ]
     finished = 0
-    with progress_bar(progress, experiment.name, sum(map(len, left))) as show:
-        for group in left:
+    with progress_bar(progress, experiment.name, sum(len(missing) for _, missing in left)) as show:
+        for group, missing in left:
+            run, before, share = group[0], finished, len(missing)
 
-            def advance(part: float, group=group, before=finished) -> None:
-                show(before + part * len(group), f"{group[0].dataset}, {group[0].configuration}")
+            def advance(part: float, run=run, before=before, share=share) -> None:
+                show(before + part * share, f"{run.dataset}, {run.configuration}")
 
             advance(0.0)
-            missing = [run for run in group if _identity(run) not in done]
             _run_group(experiment, group, missing, folder, advance)
-            finished += len(group)
+            finished += share
             advance(1.0)
     return finished
 
@@ -66,26 +70,39 @@ def load_data(experiment: Experiment, configurations: Sequence[Configuration]) -
 
 
 def check_folder(
-    experiment: Experiment, groups: Sequence[Sequence[Run]], folder: Path
-) -> set[tuple]:
-    """Which runs the folder holds, unless its rows are not to be mixed with those of the plan."""
+    experiment: Experiment, configurations: Sequence[Configuration], folder: Path
+) -> None:
+    """Refuse a results folder whose rows are not to be mixed with those of the plan.
+
+    Raises:
+        ValueError: If it holds rows of another version or with other settings, or damaged ones.
+    """
     here = version("bbalpha")
-    planned = {(run.dataset, run.configuration): run.settings for group in groups for run in group}
+    planned = {
+        (name, each.name): each.settings for each in configurations for name in each.datasets
+    }
     scales = {str(settings["scale"]) for settings in planned.values()}
-    done = set()
-    for file in sorted((folder / experiment.name).glob("*.jsonl")):
-        for row in read_file(file):
-            _check_same("version", row.version, here, file)
-            for scale in scales:
-                _check_same("scale", row.settings.get("scale"), scale, file)
-            settings = planned.get((row.dataset, row.configuration), row.settings)
-            _check_settings(row, json.loads(json.dumps(settings)), file)
-            done.add(_identity(row))
-    return done
+    for row in _rows(experiment, folder):
+        file = rows_file(folder, experiment.name, row.dataset)
+        _check_same("version", row.version, here, file)
+        for scale in scales:
+            _check_same("scale", row.settings.get("scale"), scale, file)
+        settings = planned.get((row.dataset, row.configuration), row.settings)
+        _check_settings(row, json.loads(json.dumps(settings)), file)
+
+
+def _rows(experiment: Experiment, folder: Path) -> list[Row]:
+    """What the folder holds of the experiment."""
+    files = sorted((folder / experiment.name).glob("*.jsonl"))
+    return [row for file in files for row in read_file(file)]
 
 
 def _run_group(
-    experiment: Experiment, group: Sequence[Run], missing: list[Run], folder: Path, advance: Any
+    experiment: Experiment,
+    group: Sequence[Run],
+    missing: Sequence[Run],
+    folder: Path,
+    advance: Callable[[float], None],
 ) -> None:
     """Measure all runs of a group, since they may depend on their company, and write the missing.
 
@@ -95,9 +112,9 @@ def _run_group(
     file = rows_file(folder, experiment.name, first.dataset)
     name = f"{first.dataset}-{first.configuration}-{first.split}-{first.seed}-{first.alpha:g}"
     checkpoint = file.with_name(f"{name.replace(' ', '-')}.checkpoint")
-    started = time.perf_counter()
-    metrics = experiment.measure(group, Bench(checkpoint, advance))
-    seconds = (time.perf_counter() - started) / len(group)
+    bench = Bench(checkpoint, advance)
+    metrics = experiment.measure(group, bench)
+    seconds = bench.seconds / len(group)
     rows = [
         Row(
             experiment=experiment.name,

@@ -10,7 +10,6 @@ follow the data and spreads less.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,22 +19,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from bbalpha.data import Dataset, Standardizer, standardize
-from bbalpha.experiments.fits import (
-    FAMILIES,
-    FIT_STREAM,
-    SETTINGS,
-    START_STREAM,
-    TEST_STREAM,
-    adam,
-    check_ended,
-    key_of,
-)
+from bbalpha.experiments.fits import FALLING, TEST_STREAM, fit_runs, key_of, unless_lost
 from bbalpha.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.fitting import fit_many
 from bbalpha.models import init_mlp, mlp
 from bbalpha.posterior import Posterior
 
-FALLING = "1e-2 falling to 0"  # a learning rate: the default of `fit`
 MOST_ENERGIES = 100  # that a row holds
 
 PAPER = Configuration(
@@ -62,25 +50,14 @@ PAPER = Configuration(
 )
 
 
-def _changed(configuration: Configuration, name: str, **changes: Any) -> Configuration:
-    return replace(configuration, name=name, settings={**configuration.settings, **changes})
-
-
-CONVERGED = _changed(PAPER, "converged", num_epochs=20_000, learning_rate=FALLING)
-ORIGINAL = _changed(PAPER, "original units", scaling="none")
+CONVERGED = PAPER.changed("converged", num_epochs=20_000, learning_rate=FALLING)
+ORIGINAL = PAPER.changed("original units", scaling="none")
 CONFIGURATIONS = {
     "smoke": tuple(
-        _changed(
-            configuration,
-            configuration.name,
-            hidden=20,
-            num_samples=10,
-            num_epochs=1000,
-            learning_rate=1e-2,
-        )
+        configuration.changed(hidden=20, num_samples=10, num_epochs=1000, learning_rate=1e-2)
         for configuration in (PAPER, ORIGINAL)  # which compile to one program
     ),
-    "quick": (PAPER, _changed(CONVERGED, CONVERGED.name, num_epochs=5000)),
+    "quick": (PAPER, CONVERGED.changed(num_epochs=5000)),
     "paper": (PAPER, CONVERGED, ORIGINAL),
 }
 
@@ -102,7 +79,18 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     settings = runs[0].settings
     train = cubic(settings)
     units = Dataset(*(SCALINGS[settings["scaling"]](array) for array in train))
-    posteriors = _fit(runs, train, units)
+    batch = Batch(
+        units.inputs.transform(train.inputs)[:, None],
+        units.targets.transform(train.targets),
+        np.full(len(train.targets), settings["noise_variance"] / units.targets.scale**2),
+    )
+    posteriors = fit_runs(
+        runs,
+        log_likelihood,
+        partial(init_mlp, sizes=(1, settings["hidden"], 1)),
+        [batch] * len(runs),
+        prior=settings["prior_deviation"],
+    )
     return [_bands(run, each, train, units) for run, each in zip(runs, posteriors, strict=True)]
 
 
@@ -127,35 +115,6 @@ SCALINGS = {
 }
 
 
-def _fit(runs: Sequence[Run], train: Dataset, units: Dataset) -> list[Posterior]:
-    """The posteriors for all α, from one start and with the same noise."""
-    settings = runs[0].settings
-    noise_variance = settings["noise_variance"] / units.targets.scale**2
-    batch = Batch(
-        units.inputs.transform(train.inputs)[:, None],
-        units.targets.transform(train.targets),
-        np.full(settings["num_data"], noise_variance),
-    )
-    keys, starts = (
-        jnp.stack([key_of(run, stream) for run in runs]) for stream in (FIT_STREAM, START_STREAM)
-    )
-    rate = settings["learning_rate"]
-    posteriors = fit_many(
-        log_likelihood,
-        jax.vmap(partial(init_mlp, sizes=(1, settings["hidden"], 1)))(starts),
-        batch,
-        keys=keys,
-        alpha=jnp.array([run.alpha for run in runs]),
-        prior=settings["prior_deviation"],
-        family=FAMILIES[settings["variance"]],
-        optimizer=None if rate == FALLING else adam(rate),
-        progress=False,
-        **{name: settings[name] for name in SETTINGS},
-    )
-    check_ended(posteriors)
-    return posteriors
-
-
 def _bands(run: Run, posterior: Posterior, train: Dataset, units: Dataset) -> Metrics:
     grid = np.linspace(*run.settings["grid"])
     mean, variance = posterior.predict(
@@ -169,14 +128,17 @@ def _bands(run: Run, posterior: Posterior, train: Dataset, units: Dataset) -> Me
     # log p(y) = log p(z) − log scale for each target
     log_scale = float(units.targets.log_scale) * run.settings["num_data"]
     energies = np.array(posterior.info.energies) + log_scale
-    return {
-        "grid": _rounded(grid),
+    bands = {
         "mean": _rounded(units.targets.inverse(mean)),
         "deviation": _rounded(np.sqrt(variance)),
+        "energy": float(posterior.energy) + log_scale,
+        "energies": _rounded(energies[:: max(1, -(-len(energies) // MOST_ENERGIES))]),
+    }
+    return {
+        "grid": _rounded(grid),
         "train_inputs": _rounded(train.inputs),
         "train_targets": _rounded(train.targets),
-        "energy": float(posterior.energy) + log_scale,
-        "energies": _rounded(energies[:: -(-len(energies) // MOST_ENERGIES)]),
+        **unless_lost(posterior, bands),
     }
 
 

@@ -1,5 +1,6 @@
 """Background of a section: how to make its runs, how many there are, their settings and times."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ def reproduction(runs: Runs, folder: str) -> Commands:
 
 def scales(runs: Runs) -> str:
     """The scales of the runs."""
-    return ", ".join(dict.fromkeys(str(row.settings.get("scale", "quick")) for row in runs))
+    return ", ".join(dict.fromkeys(str(row.settings["scale"]) for row in runs))
 
 
 def background(runs: Runs) -> Details:
@@ -91,17 +92,16 @@ def _settings(runs: Runs) -> Table:
 
 def _variants(runs: Runs, configuration: str) -> list[tuple[str, dict[str, Any]]]:
     """The different settings of a configuration, each with a label."""
-    found: list[tuple[dict[str, Any], list[str]]] = []
-    for row in runs.where(configuration=configuration):
-        same = [datasets for settings, datasets in found if settings == row.settings]
-        if not same:
-            found.append((row.settings, same_datasets := []))
-            same = [same_datasets]
-        if row.dataset not in same[0]:
-            same[0].append(row.dataset)
-    if len(found) == 1:
-        return [(configuration, found[0][0])]
-    return [(f"{configuration}: {', '.join(datasets)}", settings) for settings, datasets in found]
+    part = runs.where(configuration=configuration)
+    datasets: dict[str, dict[str, None]] = {}  # by settings, in the order of the rows
+    for row in part:
+        datasets.setdefault(json.dumps(row.settings), {})[row.dataset] = None
+    if len(datasets) == 1:
+        return [(configuration, part[0].settings)]
+    return [
+        (f"{configuration}: {', '.join(names)}", json.loads(settings))
+        for settings, names in datasets.items()
+    ]
 
 
 def _setting(settings: Mapping[str, Any], name: str) -> Cell:

@@ -35,7 +35,7 @@ def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> Non
 
 
 def learning_curves(
-    runs: Runs, name: str, caption: str, metrics: Mapping[str, str], factor: float = 1.0
+    runs: Runs, name: str, caption: str, metrics: Mapping[str, str]
 ) -> list[Figure]:
     """A panel for every metric, a line for every α; no figure if there are no curves."""
     panels = []
@@ -43,7 +43,7 @@ def learning_curves(
         curves = {alpha: _mean_curve(runs.where(alpha=alpha), metric) for alpha in runs.alphas}
         curves = {alpha: curve for alpha, curve in curves.items() if curve is not None}
         if curves:
-            panels.append(Panel(label, partial(_draw_curves, curves=curves, factor=factor)))
+            panels.append(Panel(label, partial(_draw_curves, curves=curves)))
     if not panels:
         return []
     legend = alpha_keys(runs.alphas)
@@ -61,12 +61,12 @@ def _mean_curve(runs: Runs, metric: str) -> tuple[np.ndarray, np.ndarray] | None
     return np.array(longest), np.mean(curves, axis=0)
 
 
-def _draw_curves(axes: Any, curves: dict, factor: float) -> None:
+def _draw_curves(axes: Any, curves: dict) -> None:
     settled = []
     for alpha, (epochs, curve) in curves.items():
         style = "--" if is_dashed(alpha) else "-"
-        axes.plot(epochs, factor * curve, style, color=alpha_color(alpha), linewidth=1.8)
-        settled.append(factor * curve[int(SETTLED * len(curve)) :])
+        axes.plot(epochs, curve, style, color=alpha_color(alpha), linewidth=1.8)
+        settled.append(curve[int(SETTLED * len(curve)) :])
     low, high = np.min(np.concatenate(settled)), np.max(np.concatenate(settled))
     margin = MARGIN * (high - low) or 1.0
     axes.set(ylim=(low - margin, high + margin), xlabel="epoch")

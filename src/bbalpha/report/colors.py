@@ -1,4 +1,4 @@
-"""Colors: every α has its own on all figures, in a lighter shade where the page is dark.
+"""Colors: every α up to ±10 has its own, the same on all figures, lighter where the page is dark.
 
 Powers below 0 are blue, VB is green, powers from 0 on go over orange to red: hues of Okabe and Ito
 that every eye tells apart, interpolated between the anchors.
@@ -38,7 +38,7 @@ def alpha_shades(alpha: float) -> Shades:
     >>> alpha_shades(1.0).light
     '#d55e00'
     """
-    if 0 < abs(alpha) < TINY:
+    if is_dashed(alpha):
         return NEAR_ZERO
     clipped = min(max(alpha, min(ANCHORS)), max(ANCHORS))
     for low, high in pairwise(ANCHORS):

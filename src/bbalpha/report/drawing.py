@@ -45,8 +45,8 @@ def panel_svg(panel: Panel, name: str) -> str:
     svg = _drawn((panel,), (), name, 1, "none")
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", svg, count=1)
-    svg = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", svg, count=1)
+    for size in ("height", "width"):
+        svg = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", svg, count=1)
     return _own_names(svg, name)
 
 

@@ -40,8 +40,6 @@ def _row(*numbers: float | tuple[float, float]) -> dict[float, Estimate]:
     return {alpha: Estimate(*pair) for alpha, pair in zip(ALPHAS, pairs, strict=False)}
 
 
-NOTHING = Published("", {})
-
 PROBIT = "Table probit_results"
 PROBIT_LOG_LIKELIHOOD = Published(
     PROBIT,

@@ -7,7 +7,8 @@ process left of its last line is not a row.
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -82,15 +83,29 @@ def read_file(file: Path) -> list[Row]:
 
 def append_rows(file: Path, rows: Iterable[Row]) -> None:
     """Add rows to a file, whose last line is dropped if it is not whole, and see them on disk."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(_plain(asdict(row)), ensure_ascii=False) + "\n" for row in rows)
-    with file.open("a+b") as stream:
+    with writing(file), file.open("a+b") as stream:
         stream.seek(0)
         content = stream.read()
         stream.truncate(content.rfind(NEWLINE) + 1)
         stream.write(text.encode())
         stream.flush()
         os.fsync(stream.fileno())
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Make the folder of a file that is to be written; what prevents that is told in a sentence.
+
+    Raises:
+        OSError: If there is no room, or no permission.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(f"{file} must be a file that can be written; got: {reason}.") from error
 
 
 def _row(line: bytes, place: str) -> Row:

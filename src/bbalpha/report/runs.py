@@ -1,7 +1,7 @@
 """The rows of one experiment, picked by configuration, data set and α."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from bbalpha.report.rows import Row
 from bbalpha.report.statistics import Case
@@ -66,7 +66,7 @@ def ordered(first: Iterable, second: Iterable) -> list:
     return list(dict.fromkeys([*first, *second]))
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a metric is a number, which None is not."""
     return isinstance(value, int | float)
 

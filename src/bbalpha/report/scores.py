@@ -6,7 +6,7 @@ from itertools import groupby
 
 from bbalpha.report.background import extent
 from bbalpha.report.document import Cell, Group, Table
-from bbalpha.report.published import NOTHING, RANK, Published
+from bbalpha.report.published import RANK, Published
 from bbalpha.report.runs import VB, Runs, ordered
 from bbalpha.report.statistics import (
     Estimate,
@@ -70,7 +70,7 @@ RMSE = Score("rmse", higher_is_better=False)
 
 
 def beside_paper(
-    runs: Runs, score: Score, caption: str, published: Published = NOTHING, ranked: bool = True
+    runs: Runs, score: Score, caption: str, published: Published, ranked: bool = True
 ) -> Table:
     """A row for every data set and α: ours, the paper's, how far apart, and against VB."""
     groups = [

@@ -9,7 +9,7 @@ from bbalpha.report.charts import alpha_keys
 from bbalpha.report.colors import FILL, INK, MUTED, alpha_color
 from bbalpha.report.document import Block, Cell, Figure, Group, Key, Panel, Table
 from bbalpha.report.rows import Row
-from bbalpha.report.runs import Runs, numbers
+from bbalpha.report.runs import Runs, is_number, numbers
 from bbalpha.report.words import alpha_name, number, upper_bound
 
 TITLE = "Linear regression in closed form"
@@ -40,13 +40,13 @@ def outcome(runs: Runs) -> str:
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
-    """A figure and a table for each example and family."""
+    """A figure and a table for each example."""
     found: list[Block] = []
     for dataset in runs.datasets:
-        part = Runs(filter(_is_fitted, runs.where(dataset=dataset)))
-        for name in part.configurations:
-            found.append(_figure(part.where(configuration=name)))
-        found.append(_table(part, dataset))
+        fitted = filter(_is_fitted, runs.where(dataset=dataset))
+        rows = sorted(fitted, key=lambda row: row.alpha)
+        if rows:
+            found += [_figure(rows, dataset), _table(rows, dataset)]
     return tuple(found)
 
 
@@ -66,18 +66,14 @@ def _variance(row: Row) -> float:
 
 def _closed_form(row: Row) -> float | None:
     value = row.metrics.get("variance_closed_form")
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if is_number(value) else None
 
 
-def _table(runs: Runs, dataset: str) -> Table:
-    groups = [
-        Group(name, tuple(_row(row) for row in _sorted(runs.where(configuration=name))[::-1]))
-        for name in runs.configurations
-    ]
+def _table(rows: list[Row], dataset: str) -> Table:
     return Table(
-        caption=f"First diagonal element of the fitted covariance, {dataset}",
+        caption=f"Variance of the first weight, {dataset}",
         header=("α", "fitted", "closed form", "difference", "true posterior"),
-        groups=tuple(groups),
+        groups=(Group("", tuple(map(_row, reversed(rows)))),),
     )
 
 
@@ -92,13 +88,11 @@ def _row(row: Row) -> tuple[Cell, ...]:
     )
 
 
-def _figure(runs: Runs) -> Figure:
-    name = f"{runs[0].dataset}, {runs[0].configuration}"
-    rows = _sorted(runs)
+def _figure(rows: list[Row], dataset: str) -> Figure:
     shown = _shown(rows)
     return Figure(
-        name=f"linear-{runs[0].dataset}-{runs[0].configuration}".replace(" ", "-"),
-        caption=f"Fits of {name}: variance against α, and regions of one standard deviation",
+        name=f"linear-{dataset}",
+        caption=f"Fits of {dataset}: variance against α, and regions of one standard deviation",
         panels=(
             Panel("variance", partial(_draw_variances, rows=rows)),
             Panel("one standard deviation", partial(_draw_ellipses, rows=shown)),
@@ -109,10 +103,6 @@ def _figure(runs: Runs) -> Figure:
             *alpha_keys(row.alpha for row in shown),
         ),
     )
-
-
-def _sorted(runs: Runs) -> list[Row]:
-    return sorted(runs, key=lambda row: row.alpha)
 
 
 def _shown(rows: list[Row]) -> list[Row]:

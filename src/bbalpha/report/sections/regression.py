@@ -82,7 +82,7 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
 
 
 def _main(runs: Runs) -> Runs:
-    return runs.where(configuration=MAIN if MAIN in runs.configurations else runs[0].configuration)
+    return runs.where(configuration=MAIN)
 
 
 def _fifty(runs: Runs) -> Runs:
