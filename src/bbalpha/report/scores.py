@@ -100,18 +100,19 @@ def agreement(runs: Runs, score: Score, published: Published) -> tuple[int, int]
 
 
 def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
-    """The powers by each score of the first configuration, ours beside the paper's order."""
-    first = runs.where(configuration=runs.configurations[0])
+    """The powers by each score, ours beside the paper's order, for every configuration."""
     sentences = []
-    for name, score, published in scores:
-        ours = score.estimates(first)
-        theirs = [published.rows[dataset] for dataset in published.datasets]
-        if len(ours) > 1:
-            words = [_order(known, score) for known in (ours, *theirs)]
-            sentences.append(f"by {name} {words[0]} (paper: {'; '.join(words[1:])})")
-    if not sentences:
-        return "There are not yet runs with several α."
-    return f"The best α first ({first.configurations[0]}): {'; '.join(sentences)}."
+    for configuration in runs.configurations:
+        part = runs.where(configuration=configuration)
+        words = []
+        for name, score, published in scores:
+            theirs = "; ".join(_order(published.rows[row], score) for row in published.datasets)
+            ours = score.estimates(part)
+            if len(ours) > 1:
+                words.append(f"by {name} {_order(ours, score)} (paper: {theirs})")
+        if words:
+            sentences.append(f"The best α first ({configuration}): {'; '.join(words)}.")
+    return " ".join(sentences) or "There are not yet runs with several α."
 
 
 def _order(found: Mapping[float, Estimate], score: Score) -> str:

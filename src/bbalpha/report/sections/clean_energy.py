@@ -37,16 +37,18 @@ CURVES = {
 
 def outcome(runs: Runs) -> str:
     """The order of the powers, beside the paper's, and what α = 0.5 gains over VB."""
-    first = runs.where(configuration=runs.configurations[0])
-    values = LOG_LIKELIHOOD.by_alpha(first)
-    gain = paired(values.get(0.5, {}), values.get(VB, {}))
-    words = orders(
-        runs,
-        (("log-likelihood", LOG_LIKELIHOOD, CEP_LOG_LIKELIHOOD), ("RMSE", RMSE, CEP_ERROR)),
-    )
-    if gain is None:
-        return words
-    return f"{words} α = 0.5 minus VB, paired: {estimate_text(gain, 3, signed=True)} nats."
+    sentences = [
+        orders(
+            runs,
+            (("log-likelihood", LOG_LIKELIHOOD, CEP_LOG_LIKELIHOOD), ("RMSE", RMSE, CEP_ERROR)),
+        )
+    ]
+    for name in runs.configurations:
+        values = LOG_LIKELIHOOD.by_alpha(runs.where(configuration=name))
+        if gain := paired(values.get(0.5, {}), values.get(VB, {})):
+            words = estimate_text(gain, 3, signed=True)
+            sentences.append(f"α = 0.5 minus VB, paired ({name}): {words} nats.")
+    return " ".join(sentences)
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
