@@ -259,7 +259,7 @@ def test_paired_differences_are_over_the_cases_that_both_have():
 def test_a_distance_is_counted_in_combined_standard_errors():
     assert distance(Estimate(1.0, 3.0), Estimate(-9.0, 4.0)) == 2.0
     assert distance(Estimate(1.0, 0.5), Estimate(0.0)) == 2.0
-    assert distance(Estimate(1.0), Estimate(0.0)) is None
+    assert distance(Estimate(1.0), Estimate(0.0, 1.0)) is None  # of one run
     assert distance(None, Estimate(0.0, 1.0)) is None
 
 

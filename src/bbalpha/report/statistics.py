@@ -68,15 +68,15 @@ def paired(values: Values, reference: Values) -> Estimate | None:
 def distance(ours: Estimate | None, published: Estimate | None) -> float | None:
     """How many combined standard errors lie between two means; None if that is not known.
 
-    (m₁ − m₂)/√(s₁² + s₂²), where an unknown standard error counts as 0 unless both are.
+    (m₁ − m₂)/√(s₁² + s₂²), where a standard error that was not published counts as 0.
 
     >>> from bbalpha.report.statistics import Estimate, distance
     >>> distance(Estimate(1.0, 0.3), Estimate(0.0, 0.4))
     2.0
     """
-    if ours is None or published is None:
+    if ours is None or ours.standard_error is None or published is None:
         return None
-    combined = math.hypot(ours.standard_error or 0.0, published.standard_error or 0.0)
+    combined = math.hypot(ours.standard_error, published.standard_error or 0.0)
     return (ours.mean - published.mean) / combined if combined else None
 
 
