@@ -230,6 +230,18 @@ def test_several_experiments_are_narrowed_together():
         planned([small, large], "quick", Narrowing(datasets=("pink",)))
 
 
+def test_some_data_sets_are_run_only_when_named():
+    plan = replace(PLAN, datasets=("huge",), by_name=True)
+    both = replace(experiment(), configurations={"quick": (PLAN, plan)})
+    for wanted, datasets in (
+        (Narrowing(), [("red", "blue")]),
+        (Narrowing(datasets=("huge",)), [("huge",)]),
+        (Narrowing(datasets=("huge", "red")), [("red",), ("huge",)]),
+    ):
+        (configurations,) = planned([both], "quick", wanted)
+        assert [each.datasets for each in configurations] == datasets
+
+
 def test_an_unknown_scale_or_name_is_refused():
     with pytest.raises(ValueError, match="--scale must be one of smoke, quick, paper; got 'huge'"):
         planned([experiment()], "huge", Narrowing())

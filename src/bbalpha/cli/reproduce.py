@@ -45,7 +45,11 @@ def reproduce_paper(
         int | None, typer.Option(metavar="N", help="Train for N epochs instead of the plan's.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Only these data sets, such as boston,yacht.")
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Only these data sets, such as boston,yacht; year is not run unless named here.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

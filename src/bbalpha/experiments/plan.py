@@ -37,6 +37,7 @@ class Configuration:
         num_seeds: Number of starts on each split.
         settings: All else that decides the result, in JSON's kinds.
         together: How many runs on one data set are trained in one program.
+        by_name: Whether it is run only where its data sets are asked for by name.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Configuration:
     num_seeds: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
+    by_name: bool = False
 
     def changed(self, name: str | None = None, **settings: Any) -> "Configuration":
         """The same with some settings changed, under another name if one is given."""
@@ -162,9 +164,10 @@ def _narrowed_one(whole: Configuration, scale: str, wanted: Narrowing) -> Config
     settings = {"scale": scale, **whole.settings}
     if wanted.num_epochs is not None and EPOCHS in settings:
         settings[EPOCHS] = wanted.num_epochs
+    unnamed = () if whole.by_name else whole.datasets
     return replace(
         whole,
-        datasets=_kept(whole.datasets, wanted.datasets),
+        datasets=unnamed if wanted.datasets is None else _kept(whole.datasets, wanted.datasets),
         alphas=_kept(whole.alphas, wanted.alphas),
         num_splits=min(whole.num_splits, wanted.num_splits or whole.num_splits),
         num_seeds=min(whole.num_seeds, wanted.num_seeds or whole.num_seeds),

@@ -47,6 +47,7 @@ CODE = Configuration(
     },
     together=4,
 )
+YEAR = replace(CODE, datasets=("year",), num_splits=1, by_name=True)  # days, and a large download
 TEXT = replace(
     CODE,
     name="paper's text",
@@ -70,7 +71,7 @@ CONFIGURATIONS = {
     "quick": (
         replace(CODE, datasets=("boston", "yacht", "energy"), num_splits=5).changed(num_epochs=100),
     ),
-    "paper": (CODE, TEXT, FIFTY),
+    "paper": (CODE, YEAR, TEXT, FIFTY),
 }
 
 
