@@ -17,7 +17,7 @@ INTRODUCTION = (
     "data set; the paper has 50 splits or 20 seeds. VB is variational Bayes, the limit α = 0. "
     "Predictions average 1,000 draws of q unless a table says otherwise. All α of a split share "
     "their start, the order of their minibatches and their noise, so that their differences are "
-    "not those of chance. A dash stands for what has not been run, or was not published.",
+    "paired. A dash stands for what has not been run, or was not published.",
 )
 
 
