@@ -344,6 +344,9 @@ def test_a_long_fit_goes_on_from_its_checkpoint_to_the_same_result(tmp_path, mon
     other = replace(run, seed=1)
     EXPERIMENT.measure([other], bench)  # the checkpoint is another run's, and is not used
     assert len(epochs) == 4
+    bench.checkpoint.write_bytes(b"[]\n")  # of another form
+    assert EXPERIMENT.measure([run], bench) == [undisturbed]
+    assert len(epochs) == 7
 
 
 def ended(how):

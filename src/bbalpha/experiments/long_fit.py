@@ -113,7 +113,7 @@ def _restored(bench: Bench, state: FitState, run: Run) -> tuple[FitState, dict[s
         return state, {}
     with bench.checkpoint.open("rb") as stream:
         head = json.loads(stream.readline())
-        if head["of"] != json.loads(json.dumps(_origin(run))):
+        if not isinstance(head, dict) or head["of"] != json.loads(json.dumps(_origin(run))):
             return state, {}
         moved = eqx.tree_deserialise_leaves(stream, _moving(state))
     bench.earlier = head["seconds"]
