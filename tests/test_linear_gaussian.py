@@ -17,6 +17,9 @@ PUBLISHED = {  # variances at these α, found by minimizing the exact energy
     1: [0.451416, 0.516611, 0.535184, 0.577350, 0.622839],
     2: [0.283485, 0.354066, 0.379796, 0.447214, 0.526599],
 }
+NUM_EPOCHS = 4000
+OPTIMIZER = optax.adam(optax.cosine_decay_schedule(3e-2, NUM_EPOCHS))
+CAPPED = partial(bb.CappedGaussian.init, initial_logit_variance=-2.0)  # one program for both
 
 
 def unit_log_likelihood(weights, batch):
@@ -87,7 +90,7 @@ def test_the_exact_energy_is_least_at_the_closed_form_variance(example, alpha, x
 @pytest.mark.parametrize("example", INPUTS)
 def test_fitted_variances_are_the_closed_form(example):
     """Within four standard errors over eight keys, for each α."""
-    num_epochs, num_keys = 4000, 8
+    num_keys = 8
     keys = jax.random.split(jax.random.key(example), num_keys)
     fits = bb.fit_many(
         unit_log_likelihood,
@@ -95,9 +98,9 @@ def test_fitted_variances_are_the_closed_form(example):
         (jnp.array(INPUTS[example]), jnp.zeros(2)),
         alpha=np.repeat(ALPHAS, num_keys),
         keys=jnp.tile(keys, len(ALPHAS)),
-        family=partial(bb.CappedGaussian.init, initial_logit_variance=-2.0),
-        optimizer=optax.adam(optax.cosine_decay_schedule(3e-2, num_epochs)),
-        num_epochs=num_epochs,
+        family=CAPPED,
+        optimizer=OPTIMIZER,
+        num_epochs=NUM_EPOCHS,
         num_samples=500,
     )
     variances = np.array([posterior.variance.mean() for posterior in fits])
@@ -162,8 +165,8 @@ def test_conjugate_regression_at_alpha_zero_finds_the_evidence_maximum(family, m
         hyperparams=bb.Gaussian(),
         learn_prior=True,
         batch_size=40,
-        num_epochs=4000,
-        optimizer=optax.adam(optax.cosine_decay_schedule(3e-2, 4000)),
+        num_epochs=NUM_EPOCHS,
+        optimizer=OPTIMIZER,
     )
 
     def assert_close(values, expected):
