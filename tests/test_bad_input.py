@@ -3,6 +3,7 @@
 import functools
 import re
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -139,6 +140,12 @@ BAD_VALUES = {
     "text in data": (
         {"data": (INPUTS, np.array(list("abcdef")))},
         "data[1] must be numeric; got an array of dtype <U1.",
+    ),
+    "integers of more than 32 bits": (
+        {"data": (np.full((NUM_DATA, 2), 1_700_000_000_000), TARGETS)},
+        "data[0] must lie between -2147483648 and 2147483647, as integers of type int32 do; got "
+        "values from 1700000000000 to 1700000000000. Make them floating-point, or standardize "
+        "them.",
     ),
     "prior zero": ({"prior": 0.0}, "prior must hold positive standard deviations; got prior=0."),
     "prior negative for one parameter": (
@@ -337,6 +344,17 @@ def test_labels_that_a_likelihood_cannot_take_are_refused(name, array):
         fit(log_likelihood, data=(array(INPUTS), array(labels)))
 
 
+@pytest.mark.parametrize("compile", [jax.jit, eqx.filter_jit, lambda f: jax.jit(eqx.filter_jit(f))])
+def test_labels_are_seen_although_the_function_is_compiled(compile):
+    @compile
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.Probit().log_prob(one_output(weights, inputs), labels)
+
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got -1\.0"):
+        fit(log_likelihood, data=(INPUTS, 2 * LABELS - 1))
+
+
 def test_labels_are_seen_although_the_function_takes_them_apart():
     def log_likelihood(weights, batch):
         return bb.Probit().log_prob(one_output(weights, batch[:, :2]), batch[:, 2:])
@@ -428,6 +446,29 @@ def test_init_refuses_what_fit_refuses():
         init(jnp.zeros(2), alpha=7.0)
     with pytest.raises(TypeError, match=r"^params must hold arrays of floating-point numbers"):
         init(jnp.zeros(2, int))
+
+
+@pytest.mark.parametrize("num_data", [0, -5, np.nan, np.inf])
+def test_init_refuses_a_number_of_data_that_is_none(num_data):
+    message = f"num_data must be positive and finite; got num_data={num_data}."
+    with pytest.raises(ValueError, match=exactly(message)):
+        bb.init(log_likelihood, jnp.zeros(2), num_data=num_data, key=KEY)
+
+
+@pytest.mark.parametrize("weights", [None, np.ones(NUM_DATA)])
+@pytest.mark.parametrize(
+    ("change", "shape"), [(jnp.sum, "()"), (lambda values: values[:, None], "(6, 1)")]
+)
+def test_a_step_refuses_a_log_likelihood_of_another_shape(change, shape, weights):
+    state = bb.init(
+        lambda params, batch: change(log_likelihood(params, batch)),
+        jnp.zeros(2),
+        num_data=NUM_DATA,
+        key=KEY,
+    )
+    message = f"log_likelihood must return one number per data point; got shape {shape} for 6 data"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        bb.step(state, (INPUTS, TARGETS), weights)
 
 
 KEYS = jax.random.split(KEY, 3)

@@ -125,6 +125,32 @@ def test_a_constant_column_is_centered_and_not_scaled(value):
     np.testing.assert_allclose(standardized[:, 0], 0.0, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "values", [np.array([0.3, 0.1 + 0.2]), np.array([1.0, 1.0 + 2**-23], np.float32)]
+)
+def test_a_column_that_is_constant_to_rounding_is_not_scaled(values):
+    assert np.ptp(values) > 0
+    assert standardize(values)[1].scale == 1.0
+
+
+def test_a_column_of_little_variation_on_a_large_level_is_scaled():
+    seconds = 1.7e9 + np.arange(10.0)
+    standardized, standardizer = standardize(seconds)
+    np.testing.assert_allclose(standardizer.scale, np.arange(10.0).std(), rtol=1e-12)
+    np.testing.assert_allclose(standardized.std(), 1.0, rtol=1e-6)
+
+
+def test_the_logarithm_of_a_scale_that_single_precision_lacks_is_finite():
+    _, standardizer = standardize(1e-46 * np.array([-1.0, 1.0]))
+    np.testing.assert_allclose(standardizer.log_scale, np.log(1e-46), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0], [0.0, 0.0]])
+def test_weights_by_which_nothing_can_be_standardized_are_refused(weights):
+    with pytest.raises(ValueError, match=r"^sample_weight must be finite, not negative and not al"):
+        standardize(np.array([1.0, 2.0]), np.array(weights))
+
+
 def test_standardizers_of_several_splits_can_be_stacked_and_mapped_over():
     arrays = [table((20, 2), seed) for seed in (4, 5)]
     pairs = [standardize(array) for array in arrays]

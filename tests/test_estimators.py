@@ -1,5 +1,7 @@
 """What the estimators predict: against exact answers, other methods, and each other."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,6 +85,22 @@ def test_draws_quantiles_and_moments_are_of_one_distribution(fitted):
     assert (np.diff(quantiles, axis=1) > 0).all()
 
 
+def test_quantiles_far_out_are_as_exact_above_as_below(fitted):
+    """Of the mixture of Gaussians, whose distribution function scipy has in double precision."""
+    probabilities = np.array([1e-8, 1 - 1e-8])
+    outputs = fitted.posterior_.predict(
+        bb.mlp, fitted.input_units_.transform(NEW), key=fitted._key(), num_samples=1000
+    )
+    deviation = float(fitted.posterior_.hyperparams.noise_variance[0]) ** 0.5
+    quantiles = fitted.predict_quantiles(NEW, probabilities)
+    low, high = (fitted.target_units_.transform(column[:, None]).T for column in quantiles.T)
+    centers = np.asarray(outputs[..., 0], np.float64)
+    below = stats.norm.cdf(low, centers, deviation).mean(axis=0)
+    above = stats.norm.sf(high, centers, deviation).mean(axis=0)
+    np.testing.assert_allclose(below, 1e-8, rtol=1e-3)
+    np.testing.assert_allclose(above, 1e-8, rtol=1e-3)
+
+
 def test_noise_and_doubt_add_up_to_the_predictive_variance(fitted):
     total, aleatoric, epistemic = fitted.decompose(NEW)
     np.testing.assert_allclose(total, fitted.predict(NEW, return_std=True)[1] ** 2, rtol=1e-5)
@@ -111,6 +129,12 @@ def test_probit_and_softmax_agree_on_the_probabilities():
     np.testing.assert_allclose(
         probit.predict_proba(INPUTS), softmax.predict_proba(INPUTS), atol=0.05
     )
+    far = INPUTS.mean(axis=0, keepdims=True) + np.array(
+        [[12.0, 0.0]]
+    )  # where the other label is all but impossible
+    unlikely = probit.predict_log_proba(far)[:, 0]
+    assert unlikely < -20
+    np.testing.assert_allclose(unlikely, probit.score_samples(far, ["no"]), rtol=1e-4)
 
 
 def test_counts_are_predicted_as_by_poisson_regression():
@@ -327,11 +351,29 @@ BAD = {
     "epochs": ({"max_epochs": -1}, "max_epochs must be at least 1; got max_epochs=-1"),
     "prior": ({"prior_scale": 0.0}, "prior_scale must be positive and finite; got prior_scale=0.0"),
     "rate": ({"learning_rate": -1.0}, "learning_rate must be positive and finite; got"),
+    "no prior": (
+        {"prior_scale": None},
+        "prior_scale must be positive and finite; got prior_scale=N",
+    ),
+    "no fraction": ({"validation_fraction": None}, "validation_fraction must be between 0 and 1; "),
     "fraction": ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1; got"),
     "alpha": ({"alpha": 65.0}, "alpha must not exceed the number of data points"),
     "memory": ({"memory_size": -1}, "memory_size must be a whole number from 0 on; got"),
     "counts": ({"likelihood": "poisson"}, "y must hold counts for likelihood='poisson'; got"),
 }
+
+
+def test_an_interrupted_fit_is_kept_with_a_warning(monkeypatch):
+    """As `fit` leaves it after Ctrl-C, after which a loop over folds goes on."""
+
+    def interrupted(*args, **kwargs):
+        posterior = bb.fit(*args, **kwargs)
+        info = dataclasses.replace(posterior.info, stopped="interrupted")
+        return dataclasses.replace(posterior, info=info)
+
+    monkeypatch.setattr("bbalpha.interfaces.estimator.fit", interrupted)
+    with pytest.warns(UserWarning, match=r"got an interruption.* reached after 2 steps\.$"):
+        regressor(max_epochs=1).fit(INPUTS, NUMBERS)
 
 
 @pytest.mark.parametrize("name", BAD)

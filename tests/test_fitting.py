@@ -146,6 +146,18 @@ def test_a_callback_is_called_once_per_epoch():
     np.testing.assert_array_equal(calls[-1][0].posterior().mean, posterior.mean)
 
 
+def test_a_callback_sees_the_epoch_at_which_the_fit_stops_early():
+    epochs = []
+    rule = bb.EarlyStopping(HELD_OUT, patience=2, num_samples=20)
+    posterior = fit(
+        num_epochs=60,
+        early_stopping=rule,
+        callback=lambda state, info: epochs.append(len(info.energies)),
+    )
+    assert posterior.info.stopped == "early"
+    assert epochs == [epoch for epoch, _ in posterior.info.held_out]
+
+
 def test_a_true_result_of_the_callback_ends_the_fit():
     posterior = fit(callback=lambda state, info: len(info.energies) == 2)
     assert posterior.info.stopped == "callback"

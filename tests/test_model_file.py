@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import equinox as eqx
 import jax
@@ -383,9 +384,53 @@ def test_a_model_without_its_checksum_is_told(saved):
 
 
 def test_a_file_of_a_model_with_other_parameters_is_told(saved):
-    message = "leaf .q.mean must have shape (5,), as in the model; got (3,) in model.safetensors."
+    message = (
+        "params must have the leaves that were fitted, by path and shape; "
+        "got ['', [5]] where model.safetensors has [\"['bias']\", []]."
+    )
     with pytest.raises(ValueError, match=said(message)):
         bb.Posterior.load(saved, jnp.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"bias": jnp.zeros(1), "weights": jnp.zeros(2)}, r"got .*bias.*\[1\]\] where .*\[\]\]\.$"),
+        ({"bias": jnp.zeros(()), "w": jnp.zeros(2)}, r"got .*'w'.* where .*weights"),
+        ({"bias": jnp.zeros(())}, r"got no more where .*weights"),
+        ({**PARAMS, "zeros": jnp.zeros(0)}, r"got .*zeros.* where model.safetensors has no more"),
+    ],
+)
+def test_as_many_numbers_in_other_leaves_are_refused(saved, params, message):
+    with pytest.raises(ValueError, match=message):
+        bb.Posterior.load(saved, params)
+
+
+@pytest.mark.parametrize("params", [None, 3, {"bias": []}])
+def test_a_file_that_does_not_tell_its_leaves_is_refused(saved, params):
+    rewrite(saved, params=params)
+    with pytest.raises(ValueError, match=r"^path must name a bbalpha model; got .* with params="):
+        bb.Posterior.load(saved, PARAMS)
+
+
+def test_threads_that_save_to_one_path_leave_one_whole_file(path):
+    posteriors = [posterior_with(q) for q in FAMILIES.values()]
+
+    def save_often(posterior):
+        for _ in range(15):
+            posterior.save(path)
+
+    with ThreadPoolExecutor(len(posteriors)) as pool:
+        for done in [pool.submit(save_often, posterior) for posterior in posteriors]:
+            done.result()
+    assert type(bb.Posterior.load(path, PARAMS).q) in map(type, FAMILIES.values())
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(saved):
+    saved.chmod(0o600)
+    posterior_with(FAMILIES["FullGaussian"]).save(saved)
+    assert saved.stat().st_mode & 0o777 == 0o600
 
 
 def test_hyperparams_that_were_learned_must_be_asked_for(path):

@@ -135,6 +135,27 @@ def test_the_prediction_of_a_row_does_not_depend_on_its_neighbours(posterior):
     assert np.all(changed[:, 3] != outputs[:, 3])
 
 
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_a_summary_whose_first_axis_is_not_the_rows_is_refused(posterior, num_rows):
+    message = r"^summary must return arrays whose first axis is the rows; got shape \(2, 8\) for 8"
+    with pytest.raises(ValueError, match=message):
+        posterior.predict(
+            model,
+            INPUTS[:num_rows],
+            key=KEY,
+            num_samples=11,
+            summary=lambda outputs: jnp.quantile(outputs, jnp.array([0.05, 0.95]), axis=0),
+        )
+
+
+def test_a_model_without_an_axis_of_rows_is_refused(posterior):
+    message = (
+        r"^model must return arrays whose first axis is the rows; got shape \(\) for 8 rows\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        posterior.predict(lambda params, inputs: params["bias"], INPUTS, key=KEY, num_samples=11)
+
+
 def test_inputs_may_be_any_tree_of_numpy_arrays(posterior):
     def model_of_tree(params, inputs):
         return model(params, inputs["x"]), inputs["offset"] + params["bias"]

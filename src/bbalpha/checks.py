@@ -37,6 +37,12 @@ def check_optional_counts(**counts: Any) -> None:
     check_counts(**{name: count for name, count in counts.items() if count is not None})
 
 
+def check_num_data(num_data: Any) -> None:
+    """Refuse a number of data points, or total weight, that is not positive and finite."""
+    if not isinstance(num_data, Tracer) and not 0 < num_data < math.inf:
+        raise ValueError(f"num_data must be positive and finite; got num_data={num_data}.")
+
+
 def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:
     """Refuse a power for which the energy has no lower bound; warn where it has no effect.
 
@@ -81,6 +87,13 @@ def check_parts(log_likelihood: Any, family: Any, optimizer: Any) -> None:
         raise TypeError(
             f"optimizer must be one of optax, such as optax.adam(1e-3); got {optimizer!r}."
         )
+
+
+def without_jit(function: Any) -> Any:
+    """The function inside `jax.jit` or `eqx.filter_jit`, which would hide targets from checks."""
+    while hasattr(function, "lower") and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
 
 
 def check_family(q: Any) -> None:
@@ -143,16 +156,20 @@ def check_log_likelihood(
     """
     data = jax.tree.map(jnp.asarray, data)
     for rows in (data, jax.tree.map(lambda leaf: leaf[:batch_size], data)):
-        num_rows = len(jax.tree.leaves(rows)[0])
-        result = jax.eval_shape(lambda rows=rows: log_likelihood(rows))
-        shape = getattr(result, "shape", None)
-        if shape != (num_rows,):
-            kind = f"shape {shape}" if shape is not None else type(result).__name__
-            raise ValueError(
-                f"log_likelihood must return one number per data point; got {kind} "
-                f"for {num_rows} data points."
-            )
+        check_one_per_row(jax.eval_shape(lambda rows=rows: log_likelihood(rows)), rows)
     check_targets(log_likelihood, data)
+
+
+def check_one_per_row(log_densities: Any, rows: PyTree) -> None:
+    """Refuse what a log-likelihood returned if it is not one number for each of the rows."""
+    num_rows = len(jax.tree.leaves(rows)[0])
+    shape = getattr(log_densities, "shape", None)
+    if shape != (num_rows,):
+        kind = f"shape {shape}" if shape is not None else type(log_densities).__name__
+        raise ValueError(
+            f"log_likelihood must return one number per data point; got {kind} "
+            f"for {num_rows} data points."
+        )
 
 
 def check_targets(log_likelihood: Callable[[PyTree], Any], data: PyTree) -> None:

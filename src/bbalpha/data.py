@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray
 
 SHORTEST_LENGTH = 8  # of padded rows
+ROUNDINGS = 4  # units in the last place by which values of a constant may differ
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
 
 
@@ -77,9 +78,10 @@ class Standardizer(eqx.Module):
         return variance * self._align(self.scale, variance) ** 2
 
     @property
-    def log_scale(self) -> Array:
+    def log_scale(self) -> Array | np.ndarray:
         """Σⱼ log scaleⱼ, to be subtracted from a log-density: log p(y) = log p(z) − log_scale."""
-        return jnp.sum(jnp.log(self.scale))
+        numpy = jnp if isinstance(self.scale, Array) else np
+        return numpy.asarray(numpy.log(self.scale).sum())
 
     def _align(self, statistic, array):
         """The statistic with the leading axes it lacks, for arrays may not be rank-promoted."""
@@ -97,8 +99,8 @@ def standardize(
     """Return the array with columns of mean 0 and variance 1, and the map that did it.
 
     Args:
-        array: The training split, of shape (rows,) or (rows, columns), numpy or jax. A constant
-            column is centered and not scaled.
+        array: The training split, of shape (rows,) or (rows, columns), numpy or jax. A column
+            that is constant, to rounding, is centered and not scaled.
         sample_weight: How many data points each row stands for; 1 by default.
 
     Returns:
@@ -106,7 +108,8 @@ def standardize(
         predictions and log-densities.
 
     Raises:
-        ValueError: If the array has other axes, no rows, or values that are not finite numbers.
+        ValueError: If the array has other axes, no rows, or values that are not finite numbers, or
+            if the weights are not as many, are negative or all zero.
 
     >>> import numpy as np, bbalpha as bb
     >>> standardized, standardizer = bb.standardize(np.array([1.0, 3.0, 5.0, 7.0]))
@@ -123,11 +126,14 @@ def standardize(
         )
     values = np.asarray(array, dtype=np.float64)
     weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
+    check_weights(weights, (len(values),), "sample_weight")
     values, weights = values[weights > 0], weights[weights > 0]
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
-    # Rounding of the mean can leave a constant column a standard deviation of about 1e-16.
-    constant = (np.ptp(values, axis=0) == 0) | (scale == 0)
+    # A column such as 0.3, 0.1 + 0.2 is constant too: scaled, it would put 0.31 at 10¹⁴.
+    precision = jnp.finfo(array.dtype).eps if jnp.issubdtype(array.dtype, np.floating) else 2**-52
+    rounding = ROUNDINGS * precision * np.abs(values).max(axis=0)
+    constant = (np.ptp(values, axis=0) <= rounding) | (scale == 0)
     standardizer = Standardizer(mean=np.asarray(mean), scale=np.where(constant, 1.0, scale))
     return standardizer.transform(array), standardizer
 
@@ -213,7 +219,26 @@ def check_data(data: Any, name: str = "data") -> int:
     num_rows = _shared_length(name, arrays)
     for label, array in arrays.items():
         _check_finite(label, array)
+        _check_range(label, array)
     return num_rows
+
+
+def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:
+    """Refuse weights of another shape, negative ones, and none but zeros (for some replica).
+
+    Raises:
+        ValueError: With the shape or the values.
+    """
+    if weights.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {shape}, one number per data point; got shape {weights.shape}."
+        )
+    not_negative = np.isfinite(weights).all() and (weights >= 0).all()
+    if not (not_negative and weights.any(axis=-1).all()):
+        raise ValueError(
+            f"{name} must be finite, not negative and not all zero; "
+            f"got values from {weights.min()} to {weights.max()}."
+        )
 
 
 def minibatch_rows(
@@ -310,4 +335,17 @@ def _check_finite(label, array):
         raise ValueError(
             f"{label} must be finite; got {int(bad.sum())} NaN or infinite values, "
             f"the first in row {first}."
+        )
+
+
+def _check_range(label, array):
+    """Raise if jax, which by default computes with 32 bits, would wrap an integer around."""
+    if not (jnp.issubdtype(array.dtype, np.integer) and array.size):
+        return
+    used = jax.dtypes.canonicalize_dtype(array.dtype)
+    low, high = np.iinfo(used).min, np.iinfo(used).max
+    if array.dtype != used and (array.min() < low or array.max() > high):
+        raise ValueError(
+            f"{label} must lie between {low} and {high}, as integers of type {used} do; got values "
+            f"from {array.min()} to {array.max()}. Make them floating-point, or standardize them."
         )

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.checks import check_one_per_row
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
 
 Number = float | int | Float[Array, ""]
@@ -39,7 +40,7 @@ def alpha_energy(
         log_likelihood: one number per datum of the batch, for one flat vector of parameters.
         q: the approximation.
         prior: p₀, over the same vector.
-        batch: the data S, any pytree.
+        batch: the data S, any pytree of arrays whose first axis is the data points.
         noise: εₖ, one row per draw, shared by all data.
         alpha: the power; may be traced.
         num_data: N, the number of data points (or their total weight).
@@ -118,7 +119,9 @@ def _log_ratio(
         params = q.transform(noise)  # θₖ = g(εₖ)
         log_q = log_prob_of_draw(q, noise, params)
         log_site = (log_q - prior.log_prob(params)) / num_data  # log f(θₖ)
-        return log_likelihood(params, batch) - log_site
+        log_densities = log_likelihood(params, batch)
+        check_one_per_row(log_densities, batch)
+        return log_densities - log_site
 
     return log_ratio
 

@@ -20,7 +20,7 @@ from bbalpha.checks import (
     check_optional_counts,
     warn,
 )
-from bbalpha.data import as_array, check_data, padded_length
+from bbalpha.data import as_array, check_data, check_weights, padded_length
 from bbalpha.epochs import (
     Rows,
     full_energy,
@@ -92,6 +92,8 @@ def fit(
         log_likelihood: one number per data point of a batch, never summed:
             `log_likelihood(params, batch)` or, with hyper-parameters,
             `log_likelihood(params, batch, hyperparams)`.
+            Variables from outside are read when it is compiled, at the first fit: what is to
+            change from fit to fit belongs into `data`, `hyperparams` or a new function.
         params: where the mean of q starts; any tree of floating-point arrays.
         data: any pytree of arrays whose first axis is the data points.
         key: all randomness of the fit.
@@ -299,7 +301,7 @@ def prepare(
         num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
     shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
     sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
-    _check_weights(sample_weight, shape, "sample_weight")
+    check_weights(sample_weight, shape, "sample_weight")
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     num_slots = padded_length(num_rows)
     batch_size = _used_batch_size(batch_size, num_rows, num_slots)
@@ -313,19 +315,6 @@ def prepare(
         jnp.asarray(num_rows),
     )
     return rows, Plan(batch_size, num_batches, num_epochs)
-
-
-def _check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:
-    if weights.shape != shape:
-        raise ValueError(
-            f"{name} must have shape {shape}, one number per data point; got shape {weights.shape}."
-        )
-    not_negative = np.isfinite(weights).all() and (weights >= 0).all()
-    if not (not_negative and weights.any(axis=-1).all()):
-        raise ValueError(
-            f"{name} must be finite, not negative and not all zero; "
-            f"got values from {weights.min()} to {weights.max()}."
-        )
 
 
 def _padded(leaf: Any, num_slots: int, axis: int) -> Any:
@@ -387,7 +376,7 @@ def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
     num_rows = check_data(rule.data, "early_stopping.data")
     if rule.sample_weight is not None:
         name = "early_stopping.sample_weight"
-        _check_weights(np.asarray(rule.sample_weight), (num_rows,), name)
+        check_weights(np.asarray(rule.sample_weight), (num_rows,), name)
     check_log_likelihood(_log_likelihood_of_data(state), rule.data, batch_size=1)
 
 

@@ -26,7 +26,8 @@ HELD_OUT_STREAM = 2**32 - 2  # beside the noise of the steps, which are fewer
 class EarlyStopping:
     """Stop when the log-likelihood of held-out data no longer grows.
 
-    Whatever ends the fit, Ctrl-C included, the posterior is the one that scored best.
+    Whatever ends the fit, Ctrl-C included, the posterior is the one that scored best; that of a
+    `NonFiniteEnergyError` is the last one that was finite.
 
     Attributes:
         data: held-out data, in the form of the training data.
@@ -76,11 +77,10 @@ class Watch:
 
     def look(self, state: FitState, energies: np.ndarray) -> str | None:
         """The reason to stop now, if there is one."""
-        if self._score(state):
-            return "early"
+        is_over = self._score(state)
         if self.callback and self.callback(state, self.info(state, energies, "running")):
             return "callback"
-        return None
+        return "early" if is_over else None
 
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """What is known of the run."""

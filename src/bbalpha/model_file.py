@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -126,10 +127,10 @@ def _save(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
 
 def _replace(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
     """Put a new file in the place of what is there."""
-    temporary = path.parent / f".{path.name}.{os.getpid()}"
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"  # others may write there too
     try:
         temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
-        permissions = temporary.stat().st_mode
+        permissions = (path if path.is_file() else temporary).stat().st_mode
         _save(temporary, arrays, text)
         temporary.chmod(permissions)
         temporary.replace(path)

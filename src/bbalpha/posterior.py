@@ -5,6 +5,7 @@ import math
 import reprlib
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import model_file, threefry
-from bbalpha.checks import as_keys, check_counts, check_targets
+from bbalpha.checks import as_keys, check_counts, check_targets, without_jit
 from bbalpha.data import as_array, check_data, padded_length
 from bbalpha.families import (
     DiagonalGaussian,
@@ -148,7 +149,7 @@ class Posterior(eqx.Module):
             num_samples: K; 50 are too few for log-densities at α = 1.
         """
         hyperparams = () if self.hyperparams is None else (self.hyperparams,)
-        model = eqx.Partial(_with_hyperparams, log_likelihood, hyperparams)
+        model = eqx.Partial(_with_hyperparams, without_jit(log_likelihood), hyperparams)
         check_targets(lambda data: model(self.mean, data), data)
         return self.predict(
             model,
@@ -167,6 +168,7 @@ class Posterior(eqx.Module):
         return {
             "q": type(self.q).__name__,
             "prior": type(self.prior).__name__,
+            "params": _leaves(self.layout),
             "info": dataclasses.asdict(self.info),
         }
 
@@ -209,6 +211,7 @@ def posterior_of_file(
     """The posterior in what was read from a file; `params` may be shapes without values."""
     layout = Layout.of(params)
     info = _info(metadata, path)
+    _check_leaves(layout, metadata, Path(path).name)
     for field, given in {"q": q, "prior": prior}.items():
         _check_family(field, given, metadata, Path(path).name)
 
@@ -240,6 +243,12 @@ def map_rows(
     for start in range(0, num_rows, chunk):
         taken = np.minimum(np.arange(start, start + chunk), num_rows - 1)
         results.append(function(jax.tree.map(lambda leaf, taken=taken: leaf[taken], rows)))
+    for leaf in jax.tree.leaves(results[0]):
+        if leaf.shape[rows_axis : rows_axis + 1] != (chunk,):
+            raise ValueError(
+                f"{('summary', 'model')[rows_axis]} must return arrays whose first axis is the "
+                f"rows; got shape {leaf.shape[rows_axis:]} for {chunk} rows."
+            )
     return jax.tree.map(
         lambda *pieces: jax.lax.slice_in_dim(
             jnp.concatenate(pieces, rows_axis), 0, num_rows, axis=rows_axis
@@ -284,6 +293,30 @@ def _predict_rows(
         lambda noise: model(layout.unflatten(q.transform(noise)), rows), q, keys, chunk
     )
     return outputs if summary is None else summary(outputs)
+
+
+def _leaves(layout: Layout) -> list[list[Any]]:
+    """Path and shape of every leaf, as JSON has them."""
+    return [[path, [*shape]] for path, shape in zip(layout.paths, layout.shapes, strict=True)]
+
+
+def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
+    """Refuse a tree whose vector means something else than that of the file."""
+    found = metadata.get("params")
+    if not isinstance(found, list):
+        raise ValueError(
+            f"path must name a bbalpha model; got {file} with params={reprlib.repr(found)}."
+        )
+    for ours, theirs in zip_longest(_leaves(layout), found):
+        if ours != theirs:
+            raise ValueError(
+                "params must have the leaves that were fitted, by path and shape; "
+                f"got {_told(ours)} where {file} has {_told(theirs)}."
+            )
+
+
+def _told(leaf: Any) -> str:
+    return "no more" if leaf is None else model_file.one_line(leaf)
 
 
 def _check_family(field: str, example: Family | None, metadata: dict[str, Any], file: str) -> None:

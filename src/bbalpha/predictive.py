@@ -6,6 +6,7 @@ of shape (draws, data, columns).
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -97,12 +98,18 @@ def predictive_quantiles(
     >>> print(f"{low:.3f} {high:.3f}")
     -2.284 2.284
     """
+    return quantiles_at_tails(likelihood, outputs, *tails(probabilities))
+
+
+def quantiles_at_tails(
+    likelihood: Likelihood, outputs: Outputs, is_upper: Any, masses: Any
+) -> Float[Array, "data columns probabilities"]:
+    """The quantiles of `predictive_quantiles`, from what `tails` makes of the probabilities."""
     if outputs.ndim != 3:
         rule = "shape (draws, data, columns)"
         raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
-    upper, tails = _tails(probabilities)
-    levels = (len(outputs) * tails).astype(outputs.dtype)
-    return _quantiles(_ordered(likelihood), outputs, upper, levels)
+    levels = (len(outputs) * masses).astype(outputs.dtype)
+    return _quantiles(_ordered(likelihood), outputs, is_upper, levels)
 
 
 @eqx.filter_jit
@@ -157,8 +164,11 @@ def _number(rank: Array, dtype: np.dtype) -> Array:
     return jnp.where(magnitude < jnp.finfo(dtype).tiny, 0, number)
 
 
-def _tails(probabilities: ArrayLike | Sequence[float]) -> tuple:
-    """Whether each probability is above ½, and 1 − p if it is or p if it is not."""
+def tails(probabilities: ArrayLike | Sequence[float]) -> tuple:
+    """Whether each probability is above ½, and 1 − p if it is or p if it is not.
+
+    Computed before a compiled program makes them float32, in which 1 − p has few digits.
+    """
     known = not isinstance(probabilities, Tracer)
     values = np.asarray(probabilities, np.float64) if known else probabilities
     if values.ndim != 1:

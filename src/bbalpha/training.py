@@ -24,8 +24,10 @@ from bbalpha.checks import (
     check_counts,
     check_family,
     check_finite,
+    check_num_data,
     check_optional_counts,
     check_parts,
+    without_jit,
 )
 from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
 from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
@@ -171,8 +173,10 @@ def init(
     (1, True)
     """
     check_parts(log_likelihood, family, optimizer)
+    log_likelihood = without_jit(log_likelihood)
     check_counts(num_samples=num_samples, resample_every=resample_every)
     check_optional_counts(sample_chunk=sample_chunk)
+    check_num_data(num_data)
     check_alpha(alpha, num_data, num_samples)
     layout = Layout.of(params)
     check_finite(params, "params")

@@ -1,6 +1,7 @@
 """`bbalpha fit`: from a table to a model file."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -254,7 +255,8 @@ def _train(model: "Model", inputs: "numpy.ndarray", targets: "numpy.ndarray", pa
     from bbalpha.fitting import NonFiniteEnergyError
 
     try:
-        with refusing(ValueError):
+        with refusing(ValueError), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "fit should run to its end")  # told by _ending
             model.estimator.fit(inputs, targets)
     except NonFiniteEnergyError as error:
         raise Refusal(

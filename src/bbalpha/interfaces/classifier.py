@@ -37,7 +37,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         posterior_: The `Posterior` of the weights, for standardized inputs.
         classes_: The labels, in the order of the columns of `predict_proba`.
         input_units_: The `Standardizer` of the inputs.
-        n_iter_: How many epochs the last fit took.
+        n_iter_: Epochs of the last fit; with early stopping, those up to the posterior kept.
         n_features_in_: Columns of the inputs.
         feature_names_in_: Their names, if `fit` saw a DataFrame.
 
@@ -175,8 +175,9 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
 
 def _probabilities(likelihood: Likelihood, outputs: Array) -> Array:
     """Those of all classes for every draw and row."""
-    mean = likelihood.mean(outputs)
-    return jnp.concatenate([1 - mean, mean], axis=-1) if mean.shape[-1] == 1 else mean
+    if outputs.shape[-1] == 1:  # probit: 1 − Φ(x) = Φ(−x), without the cancellation
+        outputs = jnp.concatenate([-outputs, outputs], axis=-1)
+    return likelihood.mean(outputs)
 
 
 def _mean_probabilities(likelihood: Likelihood, outputs: Array) -> Array:

@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bbalpha.checks import check_counts
+from bbalpha.checks import check_counts, warn
 from bbalpha.data import Dataset, Standardizer, padded_length, standardize
 from bbalpha.families import CappedGaussian, Family
 from bbalpha.fitting import fit
@@ -147,6 +147,8 @@ class Estimator(BaseEstimator, ABC):
 
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Infer the posterior of the weights from a table.
+
+        Ctrl-C ends it with the posterior reached, and a warning.
 
         Args:
             X: Inputs, of shape (rows, features); they are standardized inside.
@@ -295,6 +297,11 @@ class Estimator(BaseEstimator, ABC):
             early_stopping=early_stopping,
             progress=bool(self.verbose),
         )
+        if posterior.info.stopped == "interrupted":
+            warn(
+                "fit should run to its end; got an interruption, and the estimator is what was "
+                f"reached after {posterior.info.num_steps:,} steps."
+            )
         self.n_iter_ = len(posterior.info.energies)
         return posterior
 

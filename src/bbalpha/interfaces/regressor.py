@@ -19,7 +19,7 @@ from bbalpha.likelihoods import (
     Poisson,
     StudentT,
 )
-from bbalpha.predictive import predictive_mean, predictive_quantiles, predictive_variance
+from bbalpha.predictive import predictive_mean, predictive_variance, quantiles_at_tails, tails
 
 HALF_A_COUNT = 0.5  # so that the usual level of counts that are all zero has a logarithm
 
@@ -37,7 +37,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             is the likelihood with what was learned of the noise.
         input_units_: The `Standardizer` of the inputs.
         target_units_: The `Standardizer` of the targets.
-        n_iter_: How many epochs the last fit took.
+        n_iter_: Epochs of the last fit; with early stopping, those up to the posterior kept.
         n_features_in_: Columns of the inputs.
         feature_names_in_: Their names, if `fit` saw a DataFrame.
         n_outputs_: Columns of the targets.
@@ -95,7 +95,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"quantiles must lie between 0 and 1; got quantiles={quantiles.tolist()}."
             )
-        values = np.moveaxis(self._summary(X, predictive_quantiles, quantiles), -1, 0)
+        values = np.moveaxis(self._summary(X, quantiles_at_tails, *tails(quantiles)), -1, 0)
         return np.stack([self._shaped(self.target_units_.inverse(value)) for value in values], -1)
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:

@@ -33,7 +33,8 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(f"memory_size must be {rule}; got memory_size={estimator.memory_size!r}.")
     for name, highest in POSITIVE.items():
         value = getattr(estimator, name)
-        if value is not None and not (isinstance(value, Real) and 0 < float(value) < highest):
+        is_default = value is None and name == "learning_rate"
+        if not (is_default or (isinstance(value, Real) and 0 < float(value) < highest)):
             rule = "positive and finite" if highest == np.inf else f"between 0 and {highest}"
             raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
 
