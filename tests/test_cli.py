@@ -388,7 +388,21 @@ GOOD = "x,y\n1,2\n2,3\n3,5\n4,4\n"
         (GOOD, ["--target", "y", "--likelihood", "x"], "Invalid value for '--likelihood': 'x' is"),
         (GOOD, ["--target", "y", "--task", "rank"], "'--task': 'rank' is not one of 'regression'"),
         (GOOD, ["--target", "y", "--impute", "mean"], "'--impute': 'mean' is not .*'median'"),
-        (GOOD, ["--target", "y", "--plot", "p.xyz"], "--plot must end in one of .*; got p.xyz"),
+        (
+            GOOD,
+            ["--target", "y", "--plot", "p.xyz"],
+            "--plot must end in .png, .pdf, .svg; got p.xyz",
+        ),
+        (
+            GOOD.replace("5", "5.5"),
+            ["--target", "y", "--likelihood", "poisson"],
+            r"the target 'y' must hold counts for --likelihood poisson; got 5\.5\.",
+        ),
+        (
+            GOOD.replace(",", ":"),
+            ["--target", "y"],
+            "only one is 'x:y'; cells .* by comma, semicolon",
+        ),
         (GOOD, [], r"Missing option '--target' \(bbalpha fit --help explains the options\)\."),
         (GOOD, ["--target"], "Option '--target' requires an argument"),
         (GOOD, ["--target", "y", "--epoch", "3"], "No such option: --epoch .*--epochs"),
@@ -431,6 +445,11 @@ def test_missing_files_are_named(tmp_path, prices):
     commands = ["predict", nowhere, table], ["evaluate", nowhere, table], ["inspect", nowhere]
     for command in commands:
         assert "nowhere must be a model file; got nothing" in refused(tmp_path, *command)
+    for folder in (".", "/"):
+        assert f"{folder} must be a file; got a folder" in refused(
+            tmp_path, "fit", folder, "--target", "y"
+        )
+    assert "must be a model file; got a folder" in refused(tmp_path, "inspect", tmp_path)
     for command in ("predict", "evaluate"):
         assert "nowhere must be a file; got nothing" in refused(tmp_path, command, prices, nowhere)
 
@@ -483,9 +502,9 @@ def test_a_target_is_needed_to_evaluate(folder, prices, tmp_path):
 def test_a_damaged_model_is_refused(folder, prices, tmp_path):
     data = prices.read_bytes()
     bad = {
-        "cut": (data[: len(data) // 2], "must name a complete safetensors file"),
+        "cut": (data[: len(data) // 2], "MODEL must be a complete safetensors file"),
         "flipped": (data[:-1] + bytes([data[-1] ^ 1]), "does not match its checksum"),
-        "text": (b"hello", "must name a complete safetensors file"),
+        "text": (b"hello", "MODEL must be a complete safetensors file"),
     }
     for name, (content, message) in bad.items():
         path = written(tmp_path, content, name)
@@ -497,10 +516,10 @@ def test_a_model_of_another_version_is_refused(folder, prices, tmp_path, monkeyp
     path = tmp_path / "m.safetensors"
     estimator, table = estimator_file.read(prices, CLASSES)
     with monkeypatch.context() as patch:
-        patch.setattr(model_file, "FORMAT_VERSION", 2)
+        patch.setattr(model_file, "FORMAT_VERSION", 1)
         estimator_file.write(path, estimator, table)
     message = refused(tmp_path, "predict", path, folder / "prices.csv")
-    assert "model of version 1; got version 2" in message
+    assert "MODEL must be a bbalpha model of version 2; got version 1" in message
 
 
 def test_a_model_from_python_is_refused(folder, prices, tmp_path):

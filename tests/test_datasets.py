@@ -209,7 +209,7 @@ def test_an_explicit_folder_comes_before_the_variable(tmp_path, monkeypatch):
     write_table(tmp_path / "one", "yacht")
     monkeypatch.setenv("BBALPHA_DATA", str(tmp_path / "two"))
     assert datasets.load("yacht", tmp_path / "one").inputs.shape == (308, 6)
-    with pytest.raises(FileNotFoundError, match=r"folder must be a folder; got folder='.*two'"):
+    with pytest.raises(FileNotFoundError, match=r"must be there; got '.*two', .*BBALPHA_DATA\."):
         datasets.load("yacht")
 
 

@@ -22,8 +22,6 @@ ORDER = """
     loop
     fitting
     metrics
-    runtime
-    message_passing
     interfaces
     datasets
     tables
@@ -86,8 +84,8 @@ def modules_after(code):
         ("energy.py", "import bbalpha as bb", "__init__"),
         ("energy.py", "from bbalpha import fit", "__init__"),
         ("data.py", "from bbalpha.models import mlp", "models"),
-        ("runtime/checkpoints.py", "from ..cli import main", "cli"),
-        ("runtime/__init__.py", "from bbalpha.report.tables import table", "report"),
+        ("datasets/checkpoints.py", "from ..cli import main", "cli"),
+        ("datasets/__init__.py", "from bbalpha.report.tables import table", "report"),
     ],
 )
 def test_an_import_against_the_order_is_found(file, source, imported):
@@ -100,9 +98,9 @@ def test_an_import_against_the_order_is_found(file, source, imported):
     [
         ("energy.py", "import jax\nfrom bbalpha.families import Family"),
         ("training.py", "from .energy import alpha_energy\nfrom . import posterior"),
-        ("runtime/checkpoints.py", "from .sharding import shard\nfrom ..training import FitState"),
-        ("runtime/__init__.py", "from .checkpoints import save\nfrom . import sharding"),
-        ("runtime/checkpoints.py", "import bbalpha.runtime.sharding"),
+        ("datasets/checkpoints.py", "from .sharding import shard\nfrom ..training import FitState"),
+        ("datasets/__init__.py", "from .checkpoints import save\nfrom . import sharding"),
+        ("datasets/checkpoints.py", "import bbalpha.datasets.sharding"),
         ("__init__.py", "from bbalpha.cli import main\nfrom .data import Dataset"),
     ],
 )

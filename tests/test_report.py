@@ -350,12 +350,19 @@ def test_a_difference_beyond_two_combined_standard_errors_stands_out():
 
 
 def test_ranks_of_probit_stand_beside_the_published():
-    lines = texts(table_of("probit", "Test log-likelihood"))
+    metrics = {"log_likelihood": -0.6, "error": 0.2}
+    worst = [row("probit", "pima", 0.5, metrics, split=split) for split in range(3)]
+    lines = texts(table_of("probit", "Test log-likelihood", probit_rows() + worst))
     # VB and 10⁻⁶ tie on two splits of three; 1 is best on all.
     assert lines["average rank · 3 cases", "1"][:2] == ["1.00 ± 0.00", "1.90 ± 0.10"]
     assert lines["average rank · 3 cases", "VB (α = 0)"][0] == "2.67 ± 0.17"
     assert lines["average rank · 3 cases", "10⁻⁶"][0] == "2.33 ± 0.17"
-    assert lines["average rank · 3 cases", "0.5"][:2] == ["—", "2.29 ± 0.04"]
+    assert lines["average rank · 3 cases", "0.5"][:2] == ["4.00 ± 0.00", "2.29 ± 0.04"]
+
+
+def test_ranks_among_fewer_alphas_do_not_stand_beside_the_published():
+    lines = texts(table_of("probit", "Test log-likelihood"))
+    assert not [group for group, _ in lines if group.startswith("average rank")]
 
 
 def test_data_sets_that_nobody_published_have_a_row_of_their_own():
@@ -702,8 +709,10 @@ def test_the_command_turns_away_what_it_cannot_read_or_write(tmp_path):
     assert "got the folder" in refused(results, "--output", folder(tmp_path / "b.html"))
     assert "no such file or directory" in refused(results, "--output", tmp_path / "no" / "c.md")
     assert refused(tmp_path / "none", "--output", page) == (
-        f"the results must be a folder; got {tmp_path / 'none'}, where there is none."
+        f"the results must be a folder; got nothing at {tmp_path / 'none'}."
     )
+    (tmp_path / "rows.jsonl").write_text("")
+    assert "got the file" in refused(tmp_path / "rows.jsonl", "--output", page)
     assert "got none in" in refused(folder(tmp_path / "empty"), "--output", page)
     (tmp_path / "d_files").write_text("")
     assert "room for the folder" in refused(results, "--output", tmp_path / "d.md")

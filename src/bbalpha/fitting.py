@@ -192,7 +192,8 @@ def fit_many(
         batch_size: as for `fit`.
         sample_weight: as for `fit`, with a leading axis of replicas when `data_axis=0`.
         progress: as for `fit`.
-        **settings: the arguments of `init` from `prior` on, which all replicas share.
+        **settings: the arguments of `init` from `prior` on, which all replicas share; without an
+            optimizer it is that of `fit`.
 
     Raises:
         ValueError: if an argument breaks its rule, with its value.

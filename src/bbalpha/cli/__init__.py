@@ -32,12 +32,12 @@ app.command("fit")(fit_table)
 app.command("predict")(predict_table)
 app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
-app.command("reproduce")(reproduce_paper)
-app.command("report")(report_results)
+app.command("reproduce", short_help="Run experiments of the paper.")(reproduce_paper)
+app.command("report", short_help="Make a page of their results.")(report_results)
 
 datasets = typer.Typer(cls=DatasetCommands, help=DatasetCommands.__doc__, rich_markup_mode=None)
 datasets.command("list")(list_datasets)
-datasets.command("fetch")(fetch_dataset)
+datasets.command("fetch", short_help="Get a data set, and write it as a table.")(fetch_dataset)
 app.add_typer(datasets, name="datasets")
 
 

@@ -182,12 +182,17 @@ def _check_numbers(alpha: float, learning_rate: float | None) -> None:
         )
 
 
-def _check_likelihood(name: str, target: "Target") -> None:
+def _check_likelihood(name: str, target: "Target", values: "numpy.ndarray") -> None:
     names = LIKELIHOODS[target.task]
     if name not in ("auto", *names):
         raise Refusal(
             f"--likelihood must be one of {', '.join(names)} for a {target.task}; "
             f"got --likelihood {name}."
+        )
+    if name == "poisson" and (wrong := values[(values < 0) | (values % 1 != 0)]).size:
+        raise Refusal(
+            f"the target {target.name!r} must hold counts for --likelihood poisson; "
+            f"got {wrong[0]:g}."
         )
 
 
@@ -195,6 +200,8 @@ def _model_name(data: Path) -> Path:
     """The name of the data without what says that it is a table."""
     from bbalpha.tables.files import COMPRESSED_SUFFIXES
 
+    if data.is_dir():  # it may have no name
+        raise Refusal(f"{data} must be a file; got a folder.")
     name = Path(data.name)
     compressed = name.suffix.lower() in COMPRESSED_SUFFIXES
     return Path(name.stem if compressed else name).with_suffix(".safetensors")
@@ -229,7 +236,7 @@ def _read(
         inputs = drop_columns(frame, [*drop, target_name])
         encoder = Encoder.learn(inputs, text=text, impute=impute)
         features, encoded = encoder.encode(inputs), target.encode(frame)
-    _check_likelihood(settings["likelihood"], target)
+    _check_likelihood(settings["likelihood"], target, encoded)
 
     from bbalpha.cli.saved import Model, as_labels, new_estimator
 

@@ -98,6 +98,7 @@ def _table_in_words(model: "Model | None") -> dict[str, str]:
         texts = ["missing" if text is None else quote(text) for text in column.categories]
         shown = join(texts[:NUM_CATEGORIES], len(texts) - NUM_CATEGORIES)
         kind = f"text: {shown}" if texts else column.kind
-        fill = "" if column.fill is None else f", {column.fill:g} where missing"
+        unit = " days after 1970-01-01" if column.kind == "date" else ""
+        fill = "" if column.fill is None else f", {column.fill:g}{unit} where missing"
         words[f"  {column.name}"] = kind + fill
     return words

@@ -38,7 +38,8 @@ def check_output(
 def check_model(path: Path) -> None:
     """Refuse a model that is not there, before anything is imported."""
     if not path.is_file():
-        raise Refusal(f"{path} must be a model file; got nothing of that name.")
+        found = "a folder" if path.is_dir() else "nothing of that name"
+        raise Refusal(f"{path} must be a model file; got {found}.")
 
 
 @contextmanager

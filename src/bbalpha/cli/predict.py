@@ -41,8 +41,7 @@ def predict_table(
         str | None,
         typer.Option(
             metavar="LEVELS",
-            help="Quantiles of a number to be predicted, or none.",
-            show_default=DEFAULT_QUANTILES,
+            help=f"Quantiles of a number to be predicted, or none; by default {DEFAULT_QUANTILES}.",
         ),
     ] = None,
     unknown: Unknown = "error",

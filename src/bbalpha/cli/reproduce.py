@@ -25,8 +25,9 @@ def reproduce_paper(
         str,
         typer.Option(
             metavar="SCALE",
-            help="smoke: a minute or two, without any download; quick: fewer splits and "
-            "shorter schedules, hours for mnist and clean-energy; paper: the paper's, days.",
+            help="smoke: a minute or two, without any download; quick: fewer splits and shorter "
+            "schedules, half an hour to an hour for each run of mnist and clean-energy; paper: the "
+            "paper's, days.",
         ),
     ] = "quick",
     output: Annotated[

@@ -90,8 +90,11 @@ def read_model(path: Path) -> Model:
 
 def read_estimator(path: Path) -> tuple[Any, Any]:
     """The estimator in a file, and what it says of a table, not yet checked."""
-    with refusing(OSError, ValueError):
-        return estimator_file.read(path, CLASSES)
+    try:
+        with refusing(OSError, ValueError):
+            return estimator_file.read(path, CLASSES)
+    except Refusal as refusal:  # in the words of Python, where it is an argument
+        raise Refusal(refusal.message.replace("path must name", "MODEL must be", 1)) from None
 
 
 def _model_of_table(estimator: Any, table: Any) -> Model:

@@ -36,7 +36,8 @@ def find_file(entry: Entry, folder: Path, relative: str) -> Path:
     path = folder / relative
     if not path.is_file():
         elsewhere = (
-            f", or name no folder, to take OpenML's data set {entry.openml_id}"
+            f", or name no folder, not by BBALPHA_DATA either, to take OpenML's data set "
+            f"{entry.openml_id}"
             if entry.openml_id
             else ""
         )

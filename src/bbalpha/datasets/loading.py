@@ -101,7 +101,10 @@ def fetch(name: str, folder: str | Path | None = None) -> str:
 def _read(entry, folder):
     """The inputs, targets and file of a set in a folder."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"folder must be a folder; got folder={str(folder)!r}.")
+        raise FileNotFoundError(
+            f"the folder of data sets must be there; got {str(folder)!r}, by the argument folder "
+            f"or by {FOLDER_VARIABLE}."
+        )
     if entry.name == "mnist":
         return folder_files.read_mnist(entry, folder)
     if entry.name == "cep":

@@ -50,15 +50,15 @@ PAPER = Configuration(
         "learning_rate": 1e-3,
     },
 )
-TEN_DRAWS = replace(PAPER, num_seeds=3).changed("ten draws", num_samples=10)
-SHORT = replace(TEN_DRAWS, num_seeds=1).changed("short schedule", num_epochs=60, learning_rate=3e-3)
+LONG = replace(PAPER, num_seeds=3).changed("long schedule", num_samples=10)
+SHORT = replace(LONG, num_seeds=1).changed("short schedule", num_epochs=60, learning_rate=3e-3)
 CONFIGURATIONS = {
     "smoke": (
         replace(SHORT, datasets=("digit-bits",)).changed(
             hidden=[20, 20], num_train=1500, num_epochs=2, num_samples=4
         ),
     ),
-    "quick": (TEN_DRAWS, SHORT),
+    "quick": (LONG, SHORT),
     "paper": (PAPER,),
 }
 

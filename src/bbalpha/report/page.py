@@ -18,6 +18,8 @@ INTRODUCTION = (
     "Predictions average 1,000 draws of q unless a table says otherwise. All α of a split share "
     "their start, the order of their minibatches and their noise, so that their differences are "
     "paired. A dash stands for what has not been run, or was not published.",
+    "The commands download the data sets, or read them from the folder that the environment "
+    "variable BBALPHA_DATA names; `bbalpha datasets --help` says more.",
 )
 
 

@@ -59,7 +59,8 @@ def read_folder(folder: Path) -> list[Row]:
         ValueError: If a line of a file is not a row.
     """
     if not folder.is_dir():
-        raise FileNotFoundError(f"the results must be a folder; got {folder}, where there is none.")
+        found = "the file" if folder.exists() else "nothing at"
+        raise FileNotFoundError(f"the results must be a folder; got {found} {folder}.")
     rows = [row for file in sorted(folder.glob("*/*.jsonl")) for row in read_file(file)]
     if not rows:
         raise FileNotFoundError(

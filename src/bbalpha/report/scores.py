@@ -201,8 +201,8 @@ def _dataset_group(runs: Runs, dataset: str, score: Score, published: Published)
 
 def _rank_group(runs: Runs, score: Score, published: Published) -> Group | None:
     ranks, cases = average_ranks(score.by_alpha(runs), score.higher_is_better)
-    alphas = ordered(published.rows.get(RANK, {}), ranks)
-    if not alphas:
+    theirs = published.rows.get(RANK, {})
+    if not ranks or (theirs and set(theirs) != set(ranks)):  # ranks among others do not compare
         return None
     rows = tuple(
         (
@@ -212,7 +212,7 @@ def _rank_group(runs: Runs, score: Score, published: Published) -> Group | None:
             distance_cell(distance(ranks.get(alpha), published.of(RANK, alpha))),
             Cell(NONE),
         )
-        for alpha in sorted(alphas, reverse=True)
+        for alpha in sorted(ranks, reverse=True)
     )
     num_datasets = len({dataset for dataset, _, _ in cases})
     where = f" of {count(num_datasets, 'data set')}" if num_datasets > 1 else ""

@@ -1,4 +1,4 @@
-"""Delimited text: a CSV file of any delimiter, as columns of text.
+"""Delimited text: a CSV file of one of five delimiters, as columns of text.
 
 Python's csv module splits it, because it counts lines: a message can say where a file is wrong.
 """

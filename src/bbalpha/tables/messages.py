@@ -83,6 +83,11 @@ def check_has_column(names: Sequence[str], name: str, what: str) -> None:
         return
     near = nearest(name, names)
     hint = f"the nearest is {quote(near)}" if near else f"the columns are {listing(names)}"
+    if len(names) == 1 and name in names[0]:
+        hint = (
+            f"the only one is {quote(names[0])}; cells of a CSV file are told apart by comma, "
+            "semicolon, tab, bar or blank"
+        )
     raise TableError(f"{what} must be a column of the table; got {quote(name)} ({hint}).")
 
 

@@ -26,8 +26,8 @@ REMARKS = (
     "public, 25,000 are for training here, so that an epoch has half its steps. It does not say "
     "whether its average error is squared or the root of that, so ours is shown as both. The "
     "curves are scores along the way with 10 draws, too few for what the tables say of α = 1. The "
-    "short schedule was run first; ten draws, the paper's schedule but for K, was added when "
-    "α = 0.5 had come out below VB in it."
+    "short schedule was run first; the long one, the paper's but for K, was added when α = 0.5 had "
+    "come out below VB in it."
 )
 MSE = Score("mse", higher_is_better=False)
 CURVES = {

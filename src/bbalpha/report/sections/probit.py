@@ -37,7 +37,8 @@ def outcome(runs: Runs) -> str:
     within, total = map(sum, zip(*counts, strict=True))
     largest = max(map(abs, limit_differences(main, LOG_LIKELIHOOD)), default=None)
     limit = (
-        f"; α = 10⁻⁶ and VB differ by at most {upper_bound(largest)} nats on a split"
+        f"; α = 10⁻⁶ and VB differ by at most {upper_bound(largest)} nats on a split, "
+        "with 1,000 draws"
         if largest is not None
         else ""
     )
@@ -52,9 +53,9 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
     others = [name for name in runs.configurations if name != MAIN]
     explanation = (
         "Standardized inputs with an intercept; of Madelon its training part, 2,000 rows. Δ is "
-        "ours minus the paper's in combined standard errors, bold beyond 2; where the α of a data "
-        "set nearly coincide, so do their Δ. The last column is the paired difference over splits, "
-        "bold beyond 2 of its own standard errors."
+        "ours minus the paper's in combined standard errors, bold beyond 2 before rounding; where "
+        "the α of a data set nearly coincide, so do their Δ. The last column is the paired "
+        "difference over splits, bold beyond 2 of its own standard errors."
     )
     found: list[Block] = [
         Paragraph(explanation),
