@@ -108,8 +108,12 @@ class CappedGaussian(eqx.Module):
     """The default: a diagonal Gaussian that is never wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
 
     So the site q/p₀ keeps a positive precision under a diagonal prior, as in the code that the
-    paper's authors released.
-    It becomes a distribution under a prior, which may itself be learned: see `under`.
+    paper's authors released. It becomes a distribution under a prior, which may itself be learned.
+
+    >>> prior = bb.DiagonalGaussian(mean=jnp.zeros(1), log_variance=jnp.log(jnp.array([4.0])))
+    >>> q = bb.CappedGaussian(mean=jnp.ones(1), logit_variance=jnp.zeros(1))
+    >>> print(f"{q.under(prior).variance.item():.4f}")  # 4 · sigmoid(0)
+    2.0000
     """
 
     mean: Float[Array, " params"]
@@ -138,6 +142,14 @@ class FullGaussian(eqx.Module):
 
     Rows of the factor are relative to the scales s, so that one learning rate suits parameters of
     all sizes.
+
+    >>> lower = jnp.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> q = bb.FullGaussian(
+    ...     mean=jnp.zeros(2), log_scale=jnp.log(jnp.array([1.0, 3.0])), lower=lower
+    ... )
+    >>> print(q.covariance)
+    [[ 1.  3.]
+     [ 3. 18.]]
     """
 
     mean: Float[Array, " params"]
@@ -202,6 +214,11 @@ class LowRankGaussian(eqx.Module):
 
     S = diag(s) and F has one column per direction, so time and memory grow with the number of
     parameters times the rank.
+
+    >>> q = bb.LowRankGaussian(jnp.zeros(2), jnp.zeros(2), factor=jnp.array([[1.0], [2.0]]))
+    >>> print(q.covariance)
+    [[2. 2.]
+     [2. 5.]]
     """
 
     mean: Float[Array, " params"]

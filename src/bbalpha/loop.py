@@ -35,6 +35,19 @@ class EarlyStopping:
         every: how many epochs lie between two scores.
         num_samples: how many draws a score takes.
         sample_weight: how many data points each held-out row stands for; 1 by default.
+
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> rule = bb.EarlyStopping(jnp.array([0.5, 1.5]), patience=5)
+    >>> posterior = bb.fit(
+    ...     log_likelihood,
+    ...     jnp.zeros(()),
+    ...     jnp.array([3.0, 4.0, 5.0]),
+    ...     key=jax.random.key(0),
+    ...     early_stopping=rule,
+    ... )
+    >>> posterior.info.stopped
+    'early'
     """
 
     data: PyTree

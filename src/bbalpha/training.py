@@ -218,6 +218,24 @@ def step(
         batch: any pytree of arrays whose first axis is the data points.
         weights: how many data points each of these stands for; N/|S| each by default. Entries of
             weight zero are padding.
+
+    Raises:
+        ValueError: if the log-likelihood is not one number per data point.
+
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the mean of the posterior is 1.125
+    >>> state = bb.init(
+    ...     log_likelihood,
+    ...     jnp.zeros(()),
+    ...     num_data=3,
+    ...     key=jax.random.key(0),
+    ...     optimizer=optax.sgd(0.1),
+    ... )
+    >>> for _ in range(100):
+    ...     state, info = jax.jit(bb.step)(state, data)
+    >>> print(f"{state.posterior().mean:.1f}")
+    1.1
     """
     return step_with_noise(state, batch, weights, noise_keys(state))
 
