@@ -420,7 +420,21 @@ def test_mnist_is_shown_in_hundredths_as_in_the_paper():
     assert errors["mnist · 2 seeds", "VB (α = 0)"][:2] == ["2.00 ± 0.00", "1.36"]
     outcome = section_of("mnist").outcome(Runs(ROWS["mnist"]))
     paper = "(paper: −1, VB (α = 0) = 10⁻⁶, 0.5, 1)"
-    assert f"log-likelihood −1, VB (α = 0) = 10⁻⁶, 0.5, 1 {paper}" in outcome
+    assert "by log-likelihood −1, VB (α = 0) = 10⁻⁶, 0.5, 1; by log-likelihood with 50" in outcome
+    assert outcome.count(paper) == 2
+
+
+def test_the_caption_of_learning_curves_says_how_far_the_energy_was_from_its_end():
+    slower = [
+        replace(r, metrics=r.metrics | {"curve_energy": [9.0, 8.0, -1.0]}) if r.alpha == 1 else r
+        for r in ROWS["mnist"]
+    ]
+    captions = {
+        text: [b.caption for b in section_of("mnist").blocks(Runs(rows)) if isinstance(b, Figure)]
+        for text, rows in {"−14 %": ROWS["mnist"], "−112 to −14 %": slower}.items()
+    }
+    for text, (caption,) in captions.items():
+        assert caption.endswith(f"; from epoch 2 to 4 the energy changed by {text}")
 
 
 def test_the_ambiguous_error_of_clean_energy_is_beside_both_readings():

@@ -10,10 +10,11 @@ from bbalpha.report.colors import alpha_color, is_dashed
 from bbalpha.report.document import Figure, Key, Panel
 from bbalpha.report.runs import Runs, numbers
 from bbalpha.report.statistics import Estimate
-from bbalpha.report.words import alpha_label, alpha_name
+from bbalpha.report.words import alpha_label, alpha_name, number
 
 MARGIN = 0.06  # around curves, in heights of the frame
 SETTLED = 0.1  # part of a curve that may leave the frame, since it starts far off
+LAST_PART = 0.9  # of a curve, where the end of it begins
 
 
 def alpha_keys(alphas: Iterable[float]) -> tuple[Key, ...]:
@@ -37,7 +38,10 @@ def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> Non
 def learning_curves(
     runs: Runs, name: str, caption: str, metrics: Mapping[str, str]
 ) -> list[Figure]:
-    """A panel for every metric, a line for every α; no figure if there are no curves."""
+    """A panel for every metric, a line for every α; no figure if there are no curves.
+
+    The caption ends with what the energy did at last, which tells how far training was from done.
+    """
     panels = []
     for metric, label in metrics.items():
         curves = {alpha: _mean_curve(runs.where(alpha=alpha), metric) for alpha in runs.alphas}
@@ -46,8 +50,25 @@ def learning_curves(
             panels.append(Panel(label, partial(_draw_curves, curves=curves)))
     if not panels:
         return []
+    caption += _last_change(runs)
     legend = alpha_keys(runs.alphas)
     return [Figure(name=name, caption=caption, panels=tuple(panels), legend=legend)]
+
+
+def _last_change(runs: Runs) -> str:
+    """How much the energy still changed at the end: the lowest change of an α to the highest."""
+    curves = (_mean_curve(runs.where(alpha=alpha), "curve_energy") for alpha in runs.alphas)
+    changes, start, end = [], 0, 0
+    for epochs, energy in filter(None, curves):
+        if len(earlier := np.flatnonzero(epochs <= LAST_PART * epochs[-1])):
+            before = energy[earlier[-1]]
+            start, end = epochs[earlier[-1]], epochs[-1]
+            changes.append(100 * (energy[-1] - before) / abs(before))
+    if not changes:
+        return ""
+    low, high = (number(value, 0, signed=True) for value in (min(changes), max(changes)))
+    extent = low if low == high else f"{low} to {high}"
+    return f"; from epoch {start:g} to {end:g} the energy changed by {extent} %"
 
 
 def _mean_curve(runs: Runs, metric: str) -> tuple[np.ndarray, np.ndarray] | None:

@@ -100,16 +100,21 @@ def agreement(runs: Runs, score: Score, published: Published) -> tuple[int, int]
 
 
 def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
-    """The powers by each score, ours beside the paper's order, for every configuration."""
+    """The powers by each score, ours beside the paper's order, for every configuration.
+
+    Scores that follow each other and have the same published numbers share the paper's order.
+    """
     sentences = []
     for configuration in runs.configurations:
         part = runs.where(configuration=configuration)
         words = []
-        for name, score, published in scores:
-            theirs = "; ".join(_order(published.rows[row], score) for row in published.datasets)
-            ours = score.estimates(part)
-            if len(ours) > 1:
-                words.append(f"by {name} {_order(ours, score)} (paper: {theirs})")
+        for published, group in groupby(scores, lambda entry: entry[2]):
+            found = [(name, score, score.estimates(part)) for name, score, _ in group]
+            ours = [f"by {name} {_order(by, score)}" for name, score, by in found if len(by) > 1]
+            theirs = "; ".join(
+                _order(published.rows[row], found[0][1]) for row in published.datasets
+            )
+            words += [f"{'; '.join(ours)} (paper: {theirs})"] if ours else []
         if words:
             sentences.append(f"The best α first ({configuration}): {'; '.join(words)}.")
     return " ".join(sentences) or "There are not yet runs with several α."
