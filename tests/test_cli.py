@@ -391,7 +391,7 @@ GOOD = "x,y\n1,2\n2,3\n3,5\n4,4\n"
         (
             GOOD,
             ["--target", "y", "--plot", "p.xyz"],
-            "--plot must end in .png, .pdf, .svg; got p.xyz",
+            "--plot must end in one of .png, .pdf, .svg; got p.xyz",
         ),
         (
             GOOD.replace("5", "5.5"),

@@ -140,6 +140,22 @@ def test_a_column_of_little_variation_on_a_large_level_is_scaled():
     np.testing.assert_allclose(standardized.std(), 1.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        jnp.arange(248, 256, dtype=jnp.bfloat16),
+        np.array([2000, 2002, 2004, 2007], np.float16),
+        1.7e9 + np.array([0.0, 256.0, 512.0], np.float32),
+        1_700_000_000_000 + np.array([0, 86_400, 200_000]),  # more than 32 bits
+    ],
+    ids=["bfloat16", "float16", "float32", "int64"],
+)
+def test_values_that_differ_by_more_than_rounding_are_scaled(column):
+    _, standardizer = standardize(column)
+    expected = np.asarray(column, np.float64).std()
+    np.testing.assert_allclose(standardizer.scale, expected, rtol=1e-10)
+
+
 def test_the_logarithm_of_a_scale_that_single_precision_lacks_is_finite():
     _, standardizer = standardize(1e-46 * np.array([-1.0, 1.0]))
     np.testing.assert_allclose(standardizer.log_scale, np.log(1e-46), rtol=1e-10)

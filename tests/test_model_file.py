@@ -270,7 +270,8 @@ def test_a_safetensors_file_that_is_not_a_model_is_told(path, metadata):
 def test_a_file_of_another_version_is_told(saved, version):
     rewrite(saved, version=version)
     message = (
-        f"path must name a bbalpha model of version 2; got version {version} in model.safetensors."
+        f"path must name a bbalpha model of version 2; got version {version} in model.safetensors. "
+        "Fit and save it anew."
     )
     with pytest.raises(ValueError, match=said(message)):
         bb.Posterior.load(saved, PARAMS)
@@ -401,7 +402,7 @@ def test_a_file_of_a_model_with_other_parameters_is_told(saved):
         ({**PARAMS, "zeros": jnp.zeros(0)}, r"got .*zeros.* where model.safetensors has no more"),
     ],
 )
-def test_as_many_numbers_in_other_leaves_are_refused(saved, params, message):
+def test_a_tree_of_other_leaves_is_refused(saved, params, message):
     with pytest.raises(ValueError, match=message):
         bb.Posterior.load(saved, params)
 

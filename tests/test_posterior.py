@@ -148,6 +148,15 @@ def test_a_summary_whose_first_axis_is_not_the_rows_is_refused(posterior, num_ro
         )
 
 
+def test_log_densities_of_another_shape_are_refused(posterior):
+    def summed(params, data):
+        return jnp.sum(log_likelihood(params, data))
+
+    message = r"^log_likelihood must return one number per data point; got shape \(\)\."
+    with pytest.raises(ValueError, match=message):
+        posterior.log_density(summed, (INPUTS, TARGETS), key=KEY)
+
+
 def test_a_model_without_an_axis_of_rows_is_refused(posterior):
     message = (
         r"^model must return arrays whose first axis is the rows; got shape \(\) for 8 rows\.$"

@@ -156,20 +156,16 @@ def check_log_likelihood(
     """
     data = jax.tree.map(jnp.asarray, data)
     for rows in (data, jax.tree.map(lambda leaf: leaf[:batch_size], data)):
-        check_one_per_row(jax.eval_shape(lambda rows=rows: log_likelihood(rows)), rows)
+        num_rows = len(jax.tree.leaves(rows)[0])
+        result = jax.eval_shape(lambda rows=rows: log_likelihood(rows))
+        shape = getattr(result, "shape", None)
+        if shape != (num_rows,):
+            kind = f"shape {shape}" if shape is not None else type(result).__name__
+            raise ValueError(
+                f"log_likelihood must return one number per data point; got {kind} "
+                f"for {num_rows} data points."
+            )
     check_targets(log_likelihood, data)
-
-
-def check_one_per_row(log_densities: Any, rows: PyTree) -> None:
-    """Refuse what a log-likelihood returned if it is not one number for each of the rows."""
-    num_rows = len(jax.tree.leaves(rows)[0])
-    shape = getattr(log_densities, "shape", None)
-    if shape != (num_rows,):
-        kind = f"shape {shape}" if shape is not None else type(log_densities).__name__
-        raise ValueError(
-            f"log_likelihood must return one number per data point; got {kind} "
-            f"for {num_rows} data points."
-        )
 
 
 def check_targets(log_likelihood: Callable[[PyTree], Any], data: PyTree) -> None:

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray
 
 SHORTEST_LENGTH = 8  # of padded rows
-ROUNDINGS = 4  # units in the last place by which values of a constant may differ
+ROUNDINGS = 2  # units in the last place by which values of a constant may differ
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
 
 
@@ -119,7 +119,7 @@ def standardize(
     (4.0, 0.805)
     """
     array = as_array(array)
-    check_data(array, name="array")
+    check_data(array, name="array", stay_numpy=True)
     if array.ndim > 2:
         raise ValueError(
             f"array must have shape (rows,) or (rows, columns); got shape {array.shape}."
@@ -131,8 +131,9 @@ def standardize(
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
     # A column such as 0.3, 0.1 + 0.2 is constant too: scaled, it would put 0.31 at 10¹⁴.
-    precision = jnp.finfo(array.dtype).eps if jnp.issubdtype(array.dtype, np.floating) else 2**-52
-    rounding = ROUNDINGS * precision * np.abs(values).max(axis=0)
+    largest = np.abs(values).max(axis=0)
+    is_rounded = array.dtype in (np.float32, np.float64)
+    rounding = ROUNDINGS * np.spacing(largest.astype(array.dtype)) if is_rounded else 0.0
     constant = (np.ptp(values, axis=0) <= rounding) | (scale == 0)
     standardizer = Standardizer(mean=np.asarray(mean), scale=np.where(constant, 1.0, scale))
     return standardizer.transform(array), standardizer
@@ -188,19 +189,20 @@ def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: in
     return Splits(train=rows[:, :num_train], test=rows[:, num_train:])
 
 
-def check_data(data: Any, name: str = "data") -> int:
+def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> int:
     """Return the number of rows of the data, or say in a sentence what is wrong with them.
 
     Args:
         data: A pytree of numeric arrays that share their leading axis.
         name: What the caller's user calls them, for the messages.
+        stay_numpy: Whether numpy arrays will not become jax arrays, which hold 32 bits by default.
 
     Returns:
         The length of the leading axis.
 
     Raises:
         ValueError: If there are no arrays or no rows, if an array has no leading axis or is not
-            numeric, if lengths differ, or if a value is NaN or infinite.
+            numeric, if lengths differ, or if a value is NaN, infinite or too large an integer.
 
     >>> import numpy as np
     >>> from bbalpha.data import check_data
@@ -219,7 +221,8 @@ def check_data(data: Any, name: str = "data") -> int:
     num_rows = _shared_length(name, arrays)
     for label, array in arrays.items():
         _check_finite(label, array)
-        _check_range(label, array)
+        if not stay_numpy:
+            _check_range(label, array)
     return num_rows
 
 
@@ -340,11 +343,11 @@ def _check_finite(label, array):
 
 def _check_range(label, array):
     """Raise if jax, which by default computes with 32 bits, would wrap an integer around."""
-    if not (jnp.issubdtype(array.dtype, np.integer) and array.size):
-        return
     used = jax.dtypes.canonicalize_dtype(array.dtype)
+    if array.dtype == used or not (jnp.issubdtype(used, np.integer) and array.size):
+        return
     low, high = np.iinfo(used).min, np.iinfo(used).max
-    if array.dtype != used and (array.min() < low or array.max() > high):
+    if array.min() < low or array.max() > high:
         raise ValueError(
             f"{label} must lie between {low} and {high}, as integers of type {used} do; got values "
             f"from {array.min()} to {array.max()}. Make them floating-point, or standardize them."

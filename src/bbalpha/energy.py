@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from bbalpha.checks import check_one_per_row
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
 
 Number = float | int | Float[Array, ""]
@@ -40,7 +39,7 @@ def alpha_energy(
         log_likelihood: one number per datum of the batch, for one flat vector of parameters.
         q: the approximation.
         prior: p₀, over the same vector.
-        batch: the data S, any pytree of arrays whose first axis is the data points.
+        batch: the data S, any pytree.
         noise: εₖ, one row per draw, shared by all data.
         alpha: the power; may be traced.
         num_data: N, the number of data points (or their total weight).
@@ -114,30 +113,39 @@ def log_power_mean(
 
 def _log_ratio(
     log_likelihood: VectorLogLikelihood, q: Family, prior: Family, batch: PyTree, num_data: Number
-) -> Callable[[Float[Array, " noise"]], Float[Array, " batch"]]:
-    def log_ratio(noise: Float[Array, " noise"]) -> Float[Array, " batch"]:
+) -> Callable[[Float[Array, " noise"]], Float[Array, "..."]]:
+    def log_ratio(noise: Float[Array, " noise"]) -> Float[Array, "..."]:
         params = q.transform(noise)  # θₖ = g(εₖ)
         log_q = log_prob_of_draw(q, noise, params)
         log_site = (log_q - prior.log_prob(params)) / num_data  # log f(θₖ)
-        log_densities = log_likelihood(params, batch)
-        check_one_per_row(log_densities, batch)
-        return log_densities - log_site
+        return log_likelihood(params, batch) - log_site
 
     return log_ratio
 
 
 def _weighted_energy(
-    log_ratio: Float[Array, "draws batch"],
+    log_ratio: Float[Array, "draws ..."],
     alpha: Number,
     num_data: Number,
     weights: Float[Array, " batch"] | None,
     noise_weights: Float[Array, " draws"] | None = None,
 ) -> Float[Array, ""]:
+    _check_shape(log_ratio, weights)
     if weights is None:
         return -num_data * jnp.mean(log_power_mean(log_ratio, alpha, noise_weights))
     # A datum of weight zero is padding: its ratio is set to 0, lest its gradient become 0·∞.
     log_ratio = jnp.where(weights[None] > 0, log_ratio, 0.0)
     return -jnp.sum(weights * log_power_mean(log_ratio, alpha, noise_weights))
+
+
+def _check_shape(log_ratio: Array, weights: Array | None) -> None:
+    """Refuse what would be broadcast: `step` meets its batches while it is compiled, not before."""
+    shape = log_ratio.shape[1:]
+    if len(shape) != 1 or (weights is not None and shape != weights.shape):
+        given = "" if weights is None else f" for {len(weights)} data points"
+        raise ValueError(
+            f"log_likelihood must return one number per data point; got shape {shape}{given}."
+        )
 
 
 def _mean_over_draws(

@@ -93,7 +93,7 @@ def fit(
             `log_likelihood(params, batch)` or, with hyper-parameters,
             `log_likelihood(params, batch, hyperparams)`.
             Variables from outside are read when it is compiled, at the first fit: what is to
-            change from fit to fit belongs into `data`, `hyperparams` or a new function.
+            change from fit to fit belongs in `data`, `hyperparams` or a new function.
         params: where the mean of q starts; any tree of floating-point arrays.
         data: any pytree of arrays whose first axis is the data points.
         key: all randomness of the fit.
@@ -192,8 +192,8 @@ def fit_many(
         batch_size: as for `fit`.
         sample_weight: as for `fit`, with a leading axis of replicas when `data_axis=0`.
         progress: as for `fit`.
-        **settings: the arguments of `init` from `prior` on, which all replicas share; without an
-            optimizer it is that of `fit`.
+        **settings: the arguments of `init` from `prior` on, which all replicas share. The default
+            optimizer is that of `fit`.
 
     Raises:
         ValueError: if an argument breaks its rule, with its value.

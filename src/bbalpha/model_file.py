@@ -160,7 +160,7 @@ def _checked(text: str, path: Path) -> dict[str, Any]:
     if metadata.get("version") != FORMAT_VERSION:
         raise ValueError(
             f"path must name a bbalpha model of version {FORMAT_VERSION}; "
-            f"got version {one_line(metadata.get('version'))} in {path.name}."
+            f"got version {one_line(metadata.get('version'))} in {path.name}. Fit and save it anew."
         )
     return metadata
 

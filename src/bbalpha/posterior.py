@@ -186,14 +186,14 @@ class Posterior(eqx.Module):
 
         Args:
             path: the file.
-            params: a tree of the shapes that were fitted, such as the start given to `fit`.
+            params: a tree with the names and shapes that were fitted, such as the start of `fit`.
             hyperparams: likewise, when hyper-parameters were learned.
             q: an example of the family, needed only where it is one of your own.
             prior: likewise for the prior.
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if the file is not a bbalpha model, is cut short, or has other shapes.
+            ValueError: if the file is not a bbalpha model, is cut short, or is of another tree.
         """
         arrays, metadata = model_file.read(path)
         return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior)
@@ -244,10 +244,10 @@ def map_rows(
         taken = np.minimum(np.arange(start, start + chunk), num_rows - 1)
         results.append(function(jax.tree.map(lambda leaf, taken=taken: leaf[taken], rows)))
     for leaf in jax.tree.leaves(results[0]):
-        if leaf.shape[rows_axis : rows_axis + 1] != (chunk,):
+        if np.shape(leaf)[rows_axis : rows_axis + 1] != (chunk,):
             raise ValueError(
                 f"{('summary', 'model')[rows_axis]} must return arrays whose first axis is the "
-                f"rows; got shape {leaf.shape[rows_axis:]} for {chunk} rows."
+                f"rows; got shape {np.shape(leaf)[rows_axis:]} for {chunk} rows."
             )
     return jax.tree.map(
         lambda *pieces: jax.lax.slice_in_dim(
@@ -266,7 +266,12 @@ def _with_hyperparams(
     return log_likelihood(params, data, *hyperparams)
 
 
-def _log_mean_exp(log_densities: Float[Array, "draws rows"]) -> Float[Array, " rows"]:
+def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+    if log_densities.ndim != 2:
+        raise ValueError(
+            "log_likelihood must return one number per data point; "
+            f"got shape {log_densities.shape[1:]}."
+        )
     return jax.nn.logsumexp(log_densities, axis=0) - math.log(len(log_densities))
 
 

@@ -21,7 +21,7 @@ class DatasetCommands(Group):
     """List the data sets of the paper, or fetch one of them.
 
     None is shipped with bbalpha: they are read from the folder named by the environment variable
-    BBALPHA_DATA, if it is set, and otherwise downloaded once, all but power.
+    BBALPHA_DATA, if it is set, and otherwise downloaded once, except power.
 
     \b
     bbalpha datasets

@@ -22,7 +22,7 @@ NUM_BINS = 10
 def check_format(path: Path) -> None:
     """Refuse a name that does not end in a kind of picture."""
     if path.suffix.lower() not in FORMATS:
-        raise Refusal(f"--plot must end in {', '.join(FORMATS)}; got {path}.")
+        raise Refusal(f"--plot must end in one of {', '.join(FORMATS)}; got {path}.")
 
 
 def draw_fit(path: Path, model: Model, features: np.ndarray, targets: np.ndarray) -> None:

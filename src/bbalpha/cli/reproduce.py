@@ -26,7 +26,7 @@ def reproduce_paper(
         typer.Option(
             metavar="SCALE",
             help="smoke: a minute or two, without any download; quick: fewer splits and shorter "
-            "schedules, half an hour to an hour for each run of mnist and clean-energy; paper: the "
+            "schedules, 20 to 75 minutes for each run of mnist and clean-energy; paper: the "
             "paper's, days.",
         ),
     ] = "quick",

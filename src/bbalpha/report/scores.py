@@ -114,7 +114,8 @@ def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
             theirs = "; ".join(
                 _order(published.rows[row], found[0][1]) for row in published.datasets
             )
-            words += [f"{'; '.join(ours)} (paper: {theirs})"] if ours else []
+            if ours:
+                words.append(f"{'; '.join(ours)} (paper: {theirs})")
         if words:
             sentences.append(f"The best α first ({configuration}): {'; '.join(words)}.")
     return " ".join(sentences) or "There are not yet runs with several α."

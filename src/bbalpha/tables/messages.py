@@ -5,6 +5,7 @@ characters, whoever wrote the file.
 """
 
 import difflib
+import re
 import reprlib
 import shlex
 from collections import Counter
@@ -83,7 +84,7 @@ def check_has_column(names: Sequence[str], name: str, what: str) -> None:
         return
     near = nearest(name, names)
     hint = f"the nearest is {quote(near)}" if near else f"the columns are {listing(names)}"
-    if len(names) == 1 and name in names[0]:
+    if len(names) == 1 and re.search(rf"\b{re.escape(name)}\b", names[0]):
         hint = (
             f"the only one is {quote(names[0])}; cells of a CSV file are told apart by comma, "
             "semicolon, tab, bar or blank"
