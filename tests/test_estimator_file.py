@@ -426,7 +426,6 @@ WRONG = {
 
 # What is not wrong: another setting that a user could have had.
 ALLOWED = {
-    "version": {"true"},
     "feature_names": {"none"},
     "alpha": {"minus one", "large"},
     "prior_scale": {"large"},
@@ -441,7 +440,8 @@ ALLOWED = {
 
 # Where a value stands in the metadata, and what is put there.
 ELSE = {
-    ("version",): [2, 0, "1", [1], "1\n2"],
+    ("version",): [1, 3, 0, "2", [2], "2\n3"],
+    ("params",): [[1], [[]], [["[0]['biases']", [4096]]], [nested(10)], [["x", [1]]] * 1000],
     ("q",): ["LowRankGaussian", "FullGaussian", "CappedGaussian", "__import__", "Gaussian" * 1000],
     ("prior",): [nested(500), "LowRankGaussian", "os.system", ["DiagonalGaussian"]],
     ("info", "energies"): ["35", [[]], [None], ["3.5"], [True]],
@@ -504,7 +504,7 @@ def place_of(metadata, keys):
 def places(metadata):
     """Where every value of the metadata stands, as keys; the table is not this file's."""
     estimator = metadata["estimator"]
-    fields = [("version",), ("q",), ("prior",), ("info",), ("estimator",)]
+    fields = [("version",), ("q",), ("prior",), ("params",), ("info",), ("estimator",)]
     fields += [("info", name) for name in metadata["info"]]
     fields += [("estimator", name) for name in estimator]
     for name in ("settings", "input_units", "target_units", "targets"):

@@ -6,27 +6,34 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from bbalpha.experiments import NAMES
 
 COMMAND = Path(sys.executable).with_name("bbalpha")
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """The folder of the rows and what the command said."""
-    folder = tmp_path_factory.mktemp("smoke") / "results"
+def test_all_experiments_run_make_a_page_and_run_no_second_time(tmp_path):
+    """One test, so that the experiments run in one process of those that share the tests."""
+    folder = tmp_path / "results"
+    said = reproduce(folder)
+    assert [line.partition(":")[0] for line in said] == list(NAMES)
+    check_rows(folder)
+    check_page(folder, tmp_path / "report.html")
+    rows = {file: file.read_bytes() for file in folder.glob("*/*")}
+    assert all(": 0 runs added" in line for line in reproduce(folder))
+    assert {file: file.read_bytes() for file in folder.glob("*/*")} == rows
+
+
+def reproduce(folder):
+    """What the command says, line by line."""
     command = [COMMAND, "reproduce", "all", "--scale", "smoke", "--output", folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return folder, done.stderr
+    return done.stderr.splitlines()
 
 
-def test_every_experiment_has_rows_whose_metrics_are_numbers(results):
-    folder, said = results
+def check_rows(folder):
+    """Every experiment has rows whose metrics are numbers."""
     assert sorted(path.name for path in folder.iterdir()) == sorted(NAMES)
-    assert [line.partition(":")[0] for line in said.splitlines()] == list(NAMES)
     for file in folder.glob("*/*"):
         assert file.suffix == ".jsonl"  # no checkpoint is left
         for line in file.read_text().splitlines():
@@ -36,9 +43,8 @@ def test_every_experiment_has_rows_whose_metrics_are_numbers(results):
                 assert value is not None, (file, name)
 
 
-def test_the_page_has_every_table_and_figure(results, tmp_path):
-    folder, _ = results
-    page = tmp_path / "report.html"
+def check_page(folder, page):
+    """It has every table and figure."""
     subprocess.run([COMMAND, "report", folder, "--output", page], capture_output=True, check=True)
     html = page.read_text()
     sections = re.findall(r'<section id="([^"]+)"', html)
@@ -49,12 +55,3 @@ def test_the_page_has_every_table_and_figure(results, tmp_path):
     for name in drawn:
         text = html.partition(f'<section id="{name}"')[2].partition("</section>")[0]
         assert "<svg" in text, name
-
-
-def test_a_second_command_runs_nothing(results):
-    folder, _ = results
-    before = {file: file.read_bytes() for file in folder.glob("*/*")}
-    command = [COMMAND, "reproduce", "all", "--scale", "smoke", "--output", folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert all(": 0 runs added" in line for line in done.stderr.splitlines())
-    assert {file: file.read_bytes() for file in folder.glob("*/*")} == before

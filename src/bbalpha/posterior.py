@@ -168,7 +168,7 @@ class Posterior(eqx.Module):
         return {
             "q": type(self.q).__name__,
             "prior": type(self.prior).__name__,
-            "params": _leaves(self.layout),
+            "params": leaves_of(self.layout),
             "info": dataclasses.asdict(self.info),
         }
 
@@ -300,7 +300,7 @@ def _predict_rows(
     return outputs if summary is None else summary(outputs)
 
 
-def _leaves(layout: Layout) -> list[list[Any]]:
+def leaves_of(layout: Layout) -> list[list[Any]]:
     """Path and shape of every leaf, as JSON has them."""
     return [[path, [*shape]] for path, shape in zip(layout.paths, layout.shapes, strict=True)]
 
@@ -312,7 +312,7 @@ def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
         raise ValueError(
             f"path must name a bbalpha model; got {file} with params={reprlib.repr(found)}."
         )
-    for ours, theirs in zip_longest(_leaves(layout), found):
+    for ours, theirs in zip_longest(leaves_of(layout), found):
         if ours != theirs:
             raise ValueError(
                 "params must have the leaves that were fitted, by path and shape; "

@@ -20,7 +20,8 @@ from bbalpha import model_file
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.network import shapes_of
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.posterior import FAMILIES, posterior_of_file
+from bbalpha.layout import Layout
+from bbalpha.posterior import FAMILIES, leaves_of, posterior_of_file
 
 FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
 MOST_LAYERS = 1000  # each has a cost beside that of its weights
@@ -72,6 +73,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         estimator = _restored(classes[section["class"]], section)
         _check_size(estimator, arrays.get(".q.mean", np.zeros(())).shape)
         _check_posterior(arrays, metadata)
+        _check_leaves(estimator, metadata.get("params"))
     except ERRORS as error:
         raise ValueError(
             f"path must name an intact estimator of bbalpha; got {name}, in which {_told(error)}"
@@ -187,6 +189,12 @@ def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) ->
     for name, array in arrays.items():
         if name != ".energy" and not np.isfinite(array).all():  # which an interrupted fit lacks
             raise ValueError(f"{name} is not finite.")
+
+
+def _check_leaves(estimator: Any, found: Any) -> None:
+    """Refuse leaves that are not those of the network."""
+    if not _same(found, leaves_of(Layout.of(shapes_of(estimator._sizes())))):
+        raise ValueError(f"params are {reprlib.repr(found)}.")
 
 
 def _set_feature_names(estimator: Any, names: Any) -> None:
