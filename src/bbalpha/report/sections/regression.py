@@ -22,7 +22,7 @@ from bbalpha.report.scores import (
     limit_table,
 )
 from bbalpha.report.statistics import Estimate, average_ranks
-from bbalpha.report.words import NONE, alpha_label, estimate_cell, number
+from bbalpha.report.words import NONE, alpha_label, estimate_cell, estimate_text, number
 
 TITLE = "Networks for regression"
 PLACE = "Section 4.2, Figure regression_ll"
@@ -50,9 +50,13 @@ def outcome(runs: Runs) -> str:
     for draws, score in (("1,000 draws", LOG_LIKELIHOOD), ("50 draws", LOG_LIKELIHOOD_50)):
         ranks, _ = average_ranks(score.by_alpha(main), score.higher_is_better)
         if ranks:
-            best = min(ranks, key=lambda alpha: ranks[alpha].mean)
-            rank = number(ranks[best].mean, 2)
-            sentences.append(f"With {draws} {alpha_label(best)} has the best average rank, {rank}.")
+            best, *others = sorted(ranks, key=lambda alpha: ranks[alpha].mean)
+            words = {alpha: estimate_text(rank, 2) for alpha, rank in ranks.items()}
+            next_best = "".join(f", {alpha_label(a)} the next, {words[a]}" for a in others[:1])
+            sentences.append(
+                f"With {draws} {alpha_label(best)} has the best average rank, "
+                f"{words[best]}{next_best}."
+            )
     for part, units in ((_fifty(runs), "50 units"), (main, "100 units")):
         verdicts = [verdict for verdict in map(partial(_reaches, part), part.datasets) if verdict]
         if verdicts:
