@@ -399,3 +399,7 @@ def test_a_traced_number_of_rows_compiles_once():
         np.testing.assert_array_equal(rows, eager_rows)
         np.testing.assert_allclose(weights, eager_weights, rtol=2e-5)
     assert len(traces) == 1
+
+
+def test_integers_of_few_bits_are_data():
+    assert check_data(jnp.array([1, 2, 3], jnp.int4)) == 3

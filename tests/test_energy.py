@@ -330,3 +330,16 @@ def test_power_mean_with_weights_is_that_of_repeated_draws(x64):
     np.testing.assert_allclose(
         weighted, bb.log_power_mean(values[jnp.array([0, 0, 1, 2])], 0.7), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("batch", [None, {"scale": jnp.ones(()), "flat": jnp.ones(5)}])
+def test_a_batch_may_be_anything_that_the_log_likelihood_understands(batch):
+    """Such as data of its own, or three data points that lie in five numbers."""
+    q = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
+
+    def log_likelihood(params, batch):
+        return -0.5 * jnp.square(jnp.arange(3.0) - params)
+
+    noise = jnp.zeros((2, 1))  # the site is 1 and θ = 0, so that E = (0 + 1 + 4) / 2
+    energy = bb.alpha_energy(log_likelihood, q, q, batch, noise, alpha=0.5, num_data=3)
+    np.testing.assert_allclose(energy, 2.5, rtol=1e-6)
