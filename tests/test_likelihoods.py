@@ -7,7 +7,7 @@ import pytest
 import scipy.stats as st
 from jax.test_util import check_grads
 from scipy.optimize import brentq
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import digamma, expit, logsumexp, softmax
 
 import bbalpha as bb
 from bbalpha import likelihoods as lk
@@ -277,6 +277,34 @@ def test_student_t_keeps_its_precision_for_many_degrees_of_freedom(degrees_of_fr
     targets = np.array([0.0, 0.5, -2.0, 5.0])
     found = log_prob(likelihood, jnp.zeros((4, 1)), targets)
     np.testing.assert_allclose(found, st.t.logpdf(targets, degrees_of_freedom), rtol=2e-5)
+
+
+@pytest.mark.parametrize("log_df", [-2.0, 0.0, 3.0, 9.0, 14.0, 30.0, 41.0, 42.0, 60.0, 100.0])
+def test_the_gradient_of_student_t_is_right_for_any_degrees_of_freedom(log_df):
+    z, df = np.array([0.0, 0.5, -2.0, 5.0]), np.exp(log_df)
+    if log_df < 10:
+        u = z**2 / df
+        expected = df / 2 * (digamma((df + 1) / 2) - digamma(df / 2)) - 0.5
+        expected += (df + 1) / 2 * u / (1 + u) - df / 2 * np.log1p(u)
+    else:  # log t(z; ν) = log φ(z) + (z⁴ − 2z² − 1) / 4ν + O(1/ν²)
+        expected = -(z**4 - 2 * z**2 - 1) / (4 * df)
+
+    def log_probs(log_df):
+        likelihood = lk.StudentT(log_degrees_of_freedom=log_df)
+        return likelihood.log_prob(jnp.zeros((4, 1)), z)
+
+    np.testing.assert_allclose(jax.jacobian(log_probs)(jnp.array(log_df)), expected, atol=2e-6)
+
+
+def test_student_t_with_degrees_of_freedom_that_overflow_is_the_gaussian():
+    outputs, targets = jnp.zeros((4, 1)), jnp.array([0.0, 0.5, -2.0, 5.0])
+    student_t, gaussian = lk.StudentT(0.7, 1000.0), lk.Gaussian(1.4)
+    for method in ("log_prob", "cdf", "survival"):
+        found, expected = (getattr(one, method)(outputs, targets) for one in (student_t, gaussian))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(student_t.variance(outputs), gaussian.variance(outputs), rtol=1e-6)
+    draws = student_t.sample(KEY, jnp.zeros((100_000, 1)))
+    assert st.kstest(draws[:, 0] / np.exp(0.7), "norm").pvalue > 1e-3
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 1000, 100_000])

@@ -13,7 +13,8 @@ import pytest
 
 import bbalpha as bb
 from bbalpha.epochs import run_steps
-from bbalpha.training import decaying_adam, energy_of_batch, noise_keys
+from bbalpha.optimizers import decaying_adam
+from bbalpha.training import energy_of_batch, noise_keys
 
 KEY = jax.random.key(0)
 

@@ -13,7 +13,9 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from bbalpha.families import CappedGaussian, Family
-from bbalpha.likelihoods import TargetError
+from bbalpha.targets import TargetError
+
+Shape = tuple[int, ...]
 
 ROUNDING = 1e-6  # of weights that should sum to a whole number
 
@@ -158,14 +160,21 @@ def check_log_likelihood(
     for rows in (data, jax.tree.map(lambda leaf: leaf[:batch_size], data)):
         num_rows = len(jax.tree.leaves(rows)[0])
         result = jax.eval_shape(lambda rows=rows: log_likelihood(rows))
-        shape = getattr(result, "shape", None)
-        if shape != (num_rows,):
-            kind = f"shape {shape}" if shape is not None else type(result).__name__
-            raise ValueError(
-                f"log_likelihood must return one number per data point; got {kind} "
-                f"for {num_rows} data points."
-            )
+        check_one_per_datum(getattr(result, "shape", type(result).__name__), (num_rows,))
     check_targets(log_likelihood, data)
+
+
+def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> None:
+    """Refuse a log-likelihood whose shape, or kind, is not one number per data point.
+
+    Raises:
+        ValueError: if the shape is not a single axis, or not the expected one.
+    """
+    if isinstance(found, tuple) and len(found) == 1 and expected in (None, found):
+        return
+    kind = f"shape {found}" if isinstance(found, tuple) else found
+    given = "" if expected is None else f" for {expected[0]} data points"
+    raise ValueError(f"log_likelihood must return one number per data point; got {kind}{given}.")
 
 
 def check_targets(log_likelihood: Callable[[PyTree], Any], data: PyTree) -> None:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.checks import check_one_per_datum
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
 
 Number = float | int | Float[Array, ""]
@@ -130,22 +131,13 @@ def _weighted_energy(
     weights: Float[Array, " batch"] | None,
     noise_weights: Float[Array, " draws"] | None = None,
 ) -> Float[Array, ""]:
-    _check_shape(log_ratio, weights)
+    # `step` meets its batches while it is compiled: what would be broadcast is refused here.
+    check_one_per_datum(log_ratio.shape[1:], None if weights is None else weights.shape)
     if weights is None:
         return -num_data * jnp.mean(log_power_mean(log_ratio, alpha, noise_weights))
     # A datum of weight zero is padding: its ratio is set to 0, lest its gradient become 0·∞.
     log_ratio = jnp.where(weights[None] > 0, log_ratio, 0.0)
     return -jnp.sum(weights * log_power_mean(log_ratio, alpha, noise_weights))
-
-
-def _check_shape(log_ratio: Array, weights: Array | None) -> None:
-    """Refuse what would be broadcast: `step` meets its batches while it is compiled, not before."""
-    shape = log_ratio.shape[1:]
-    if len(shape) != 1 or (weights is not None and shape != weights.shape):
-        given = "" if weights is None else f" for {len(weights)} data points"
-        raise ValueError(
-            f"log_likelihood must return one number per data point; got shape {shape}{given}."
-        )
 
 
 def _mean_over_draws(

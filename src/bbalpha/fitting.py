@@ -32,15 +32,14 @@ from bbalpha.epochs import (
 from bbalpha.families import CappedGaussian
 from bbalpha.layout import Layout
 from bbalpha.loop import EarlyStopping, Plan, Watch, train
+from bbalpha.optimizers import Optimizer, decaying_adam
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import (
     FamilyStart,
     FitState,
     LogLikelihood,
-    Optimizer,
     Prior,
     Schedule,
-    decaying_adam,
     init,
 )
 

@@ -7,7 +7,6 @@ function too, `cdf`, and its complement `survival`, which keeps its digits in th
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Protocol, runtime_checkable
 
@@ -15,12 +14,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.scipy.special import betaln
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
 from bbalpha.special import (
+    LARGEST_DF,
     LOG_TWO_PI,
     log_ndtr,
     ndtr,
@@ -28,6 +27,7 @@ from bbalpha.special import (
     poisson_tails,
     student_t_cdf,
 )
+from bbalpha.targets import aligned, check_values
 
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
 
@@ -41,10 +41,6 @@ def _floating(value: ArrayLike) -> Array:
     """The value of a field as an array of floats that does not change type when it is trained."""
     array = jnp.asarray(value)
     return array.astype(jnp.result_type(array, float))
-
-
-class TargetError(ValueError):
-    """A target is not one of the values of the likelihood."""
 
 
 @runtime_checkable
@@ -112,7 +108,7 @@ class Gaussian(eqx.Module):
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return Σₜ log N(yₜ; outputₜ, σₜ²)."""
-        targets = _aligned(targets, outputs)
+        targets = aligned(targets, outputs)
         (log_variance,) = _fields(self, outputs)
         return jnp.sum(_gaussian_log_prob(targets - outputs, log_variance), axis=-1)
 
@@ -155,7 +151,7 @@ class HeteroscedasticGaussian(eqx.Module):
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return Σₜ log N(yₜ; mₜ, exp(sₜ))."""
         mean, log_variance = _halves(outputs)
-        targets = _aligned(targets, mean)
+        targets = aligned(targets, mean)
         return jnp.sum(_gaussian_log_prob(targets - mean, log_variance), axis=-1)
 
     def mean(self, outputs: Outputs) -> Columns:
@@ -198,8 +194,8 @@ class StudentT(eqx.Module):
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return Σₜ log t(zₜ; ν) − log scale, with zₜ = (yₜ − outputₜ) / scale."""
-        targets = _aligned(targets, outputs)
-        log_scale, log_df = _fields(self, outputs)
+        targets = aligned(targets, outputs)
+        log_scale, log_df = self._log_scale_and_degrees(outputs)
         df = jnp.exp(log_df)
         residuals = (targets - outputs) * jnp.exp(-log_scale)
         # B(½, ν/2) rather than Γ((ν+1)/2) / Γ(ν/2), whose logarithms cancel for large ν
@@ -213,25 +209,29 @@ class StudentT(eqx.Module):
 
     def variance(self, outputs: Outputs) -> Columns:
         """Return scale² ν / (ν − 2) for every target, infinite where ν ≤ 2."""
-        log_scale, log_df = _fields(self, outputs)
-        excess = jnp.maximum(jnp.exp(log_df) - 2, 0.0)
-        return jnp.broadcast_to(jnp.exp(2 * log_scale + log_df) / excess, outputs.shape)
+        log_scale, log_df = self._log_scale_and_degrees(outputs)
+        inverse = jnp.maximum(1 - 2 * jnp.exp(-log_df), 0.0)  # (ν − 2) / ν
+        return jnp.broadcast_to(jnp.exp(2 * log_scale) / inverse, outputs.shape)
 
     def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
         """Return the outputs plus noise."""
-        log_scale, log_df = _fields(self, outputs)
+        log_scale, log_df = self._log_scale_and_degrees(outputs)
         noise = jax.random.t(key, jnp.exp(log_df), outputs.shape, outputs.dtype)
         return outputs + jnp.exp(log_scale) * noise
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(t ≤ (y − output) / scale) for every target."""
-        log_scale, log_df = _fields(self, outputs)
+        log_scale, log_df = self._log_scale_and_degrees(outputs)
         return student_t_cdf(_score(targets, outputs, log_scale), jnp.exp(log_df))
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(t ≤ (output − y) / scale) for every target."""
-        log_scale, log_df = _fields(self, outputs)
+        log_scale, log_df = self._log_scale_and_degrees(outputs)
         return student_t_cdf(-_score(targets, outputs, log_scale), jnp.exp(log_df))
+
+    def _log_scale_and_degrees(self, outputs: Outputs) -> tuple[Array, Array]:
+        log_scale, log_df = _fields(self, outputs)
+        return log_scale, jnp.minimum(log_df, math.log(LARGEST_DF))
 
 
 class Probit(eqx.Module):
@@ -299,8 +299,8 @@ class Categorical(eqx.Module):
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return log softmax(outputs)_y."""
         rule = f"whole numbers from 0 to {outputs.shape[-1] - 1} for Categorical"
-        _check(targets, rule, lambda y: np.isin(y, np.arange(outputs.shape[-1])))
-        labels = _aligned(targets, outputs[..., :1], int)
+        check_values(targets, rule, lambda y: np.isin(y, np.arange(outputs.shape[-1])))
+        labels = aligned(targets, outputs[..., :1], int)
         return jnp.take_along_axis(jax.nn.log_softmax(outputs), labels, axis=-1)[..., 0]
 
     def mean(self, outputs: Outputs) -> Columns:
@@ -333,8 +333,8 @@ class Poisson(eqx.Module):
         The terms on the left cancel: in float32 at y = 10⁵ their sum is off by about 0.1 nat.
         """
         rule = "whole numbers from 0 on for Poisson"
-        _check(targets, rule, lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y))
-        counts = _aligned(targets, outputs)
+        check_values(targets, rule, lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y))
+        counts = aligned(targets, outputs)
         delta = outputs - jnp.log(jnp.maximum(counts, 1.0))
         distance = jnp.where(counts > 0, counts * (delta - jnp.expm1(delta)), -jnp.exp(outputs))
         return jnp.sum(poisson_log_height(counts) + distance, axis=-1)
@@ -351,11 +351,11 @@ class Poisson(eqx.Module):
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(Y ≤ y) for every target, which need not be a whole number."""
-        return poisson_tails(_aligned(targets, outputs), outputs)[0]
+        return poisson_tails(aligned(targets, outputs), outputs)[0]
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(Y > y) for every target, which need not be a whole number."""
-        return poisson_tails(_aligned(targets, outputs), outputs)[1]
+        return poisson_tails(aligned(targets, outputs), outputs)[1]
 
 
 def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
@@ -366,41 +366,15 @@ def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
 def _score(targets: ArrayLike, center: Array, log_scale: Array) -> Array:
     """(target − center) / scale, where a scale that underflows is the smallest number."""
     scale = jnp.maximum(jnp.exp(log_scale), jnp.finfo(center.dtype).tiny)
-    return (_aligned(targets, center) - center) / scale
+    return (aligned(targets, center) - center) / scale
 
 
 def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Array:
     """−1 for the target 0 and +1 for the target 1, aligned with the outputs."""
     rule = f"0 or 1 for {type(likelihood).__name__}"
     remedy = " Map labels −1, +1 by (labels + 1) / 2."
-    _check(targets, rule, lambda y: (y == 0) | (y == 1), remedy)
-    return 2 * _aligned(targets, outputs) - 1
-
-
-def _check(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> None:
-    """Raise at the first target that breaks the rule, if there are values to look at."""
-    if isinstance(targets, Tracer) or not getattr(targets, "is_fully_addressable", True):
-        return
-    values = np.asarray(targets)
-    wrong = values[~obeys(values)]
-    if wrong.size:
-        raise TargetError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
-
-
-def _aligned(targets: ArrayLike, outputs: Outputs, dtype: type | None = None) -> Array:
-    """The targets with an axis of length 1 for each axis of draws of the outputs."""
-    if outputs.ndim < 2:
-        remedy = "Give a single column its axis by outputs[:, None]."
-        rule = f"shape (..., data, columns); got outputs.ndim={outputs.ndim}"
-        raise ValueError(f"outputs must have {rule}. {remedy}")
-    num_data, num_columns = outputs.shape[-2:]
-    shapes = [(num_data, num_columns), (num_data,)][: 2 if num_columns == 1 else 1]
-    if jnp.shape(targets) not in shapes:
-        rule = f"shape {' or '.join(map(str, shapes))} to match the outputs"
-        raise ValueError(f"targets must have {rule}; got shape {jnp.shape(targets)}.")
-    axes_of_draws = (1,) * (outputs.ndim - 2)
-    array = jnp.asarray(targets).astype(dtype or outputs.dtype)
-    return array.reshape(*axes_of_draws, num_data, num_columns)
+    check_values(targets, rule, lambda y: (y == 0) | (y == 1), remedy)
+    return 2 * aligned(targets, outputs) - 1
 
 
 def _fields(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:

@@ -16,7 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import model_file, threefry
-from bbalpha.checks import as_keys, check_counts, check_targets, without_jit
+from bbalpha.checks import (
+    as_keys,
+    check_counts,
+    check_one_per_datum,
+    check_targets,
+    without_jit,
+)
 from bbalpha.data import as_array, check_data, padded_length
 from bbalpha.families import (
     DiagonalGaussian,
@@ -267,11 +273,7 @@ def _with_hyperparams(
 
 
 def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
-    if log_densities.ndim != 2:
-        raise ValueError(
-            "log_likelihood must return one number per data point; "
-            f"got shape {log_densities.shape[1:]}."
-        )
+    check_one_per_datum(log_densities.shape[1:])
     return jax.nn.logsumexp(log_densities, axis=0) - math.log(len(log_densities))
 
 

@@ -52,7 +52,7 @@ MILLS_DOUBLE = (
 STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
 LOG_TWO_PI = math.log(2 * math.pi)
 NODES_SINGLE, NODES_DOUBLE = 14, 24  # of a table along each axis. Errors: 2e-8, 5e-12
-LARGEST_DF = 1e30  # from which on Student's t is the Gaussian to rounding
+LARGEST_DF = 1e18  # from which on Student's t is the Gaussian to rounding; its square is finite
 QUADRATURE_GRID = np.linspace(-5.0, 6.0, 201)  # for integrals to 1e-14
 
 

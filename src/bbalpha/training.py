@@ -6,7 +6,6 @@ minibatch, pure, to be compiled, mapped and sharded from outside. `bbalpha.fit` 
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from bbalpha import threefry
@@ -32,12 +30,12 @@ from bbalpha.checks import (
 from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
 from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
 from bbalpha.layout import Layout
+from bbalpha.optimizers import Optimizer, adam, as_tree
 from bbalpha.posterior import Posterior
 
 LogLikelihood = Callable[..., Float[Array, " batch"]]
 FamilyStart = Callable[[Float[Array, " params"], Family], Any]
 Schedule = Callable[[Int[Array, ""]], Number]
-Optimizer = optax.GradientTransformation | optax.MultiSteps
 Prior = Any  # a standard deviation, a tree of them, or a Family
 
 # A stream of its own, because split(key, n)[i] is fold_in(key, i): a user who draws the start from
@@ -191,7 +189,7 @@ def init(
     q = family(mean, prior)
     check_family(q)
     variables: Any = Variables(q, log_prior_scale, _as_arrays(hyperparams))
-    optimizer = _as_tree(_adam() if optimizer is None else optimizer)
+    optimizer = as_tree(adam(1e-3) if optimizer is None else optimizer)
     schedule = alpha if callable(alpha) else None
     return FitState(
         variables=variables,
@@ -303,49 +301,6 @@ def distributions(variables: Variables, prior: Family, layout: Layout) -> tuple[
         prior = DiagonalGaussian(prior.mean, log_variance)
     q = variables.q
     return (q.under(prior) if isinstance(q, CappedGaussian) else q), prior
-
-
-def decaying_adam(num_steps: int) -> optax.GradientTransformation:
-    """Adam whose rate falls from 1e-2 to 0 over a run, along a cosine.
-
-    At the authors' constant rate of 1e-3 a log-variance that starts at −10 needs ten thousand steps
-    to reach 0, and most runs end before q has spread out. The number of steps is a leaf of the
-    result, so that runs of all lengths share one compiled program.
-    """
-    horizon = jnp.asarray(num_steps)
-    return optax.GradientTransformation(
-        Partial(_init_decaying_adam, horizon), Partial(_update_decaying_adam, horizon)
-    )
-
-
-def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
-    def rate(count: Any) -> Float[Array, ""]:
-        return 0.5e-2 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / num_steps, 1.0)))
-
-    return optax.adam(rate)
-
-
-def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
-    return _decaying_adam(num_steps).init(params)
-
-
-def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:
-    return _decaying_adam(num_steps).update(*args)
-
-
-@cache
-def _adam() -> optax.GradientTransformation:
-    """One object for all fits, because compiled programs are cached by it."""
-    return optax.adam(1e-3)
-
-
-def _as_tree(optimizer: Optimizer) -> optax.GradientTransformation:
-    """The optimizer as a pytree, so that a state that holds it passes through compiled code."""
-    is_plain = isinstance(optimizer, optax.GradientTransformation)
-    if is_plain and isinstance(optimizer.update, Partial):
-        return optimizer
-    kind = type(optimizer) if is_plain else optax.GradientTransformation
-    return kind(Partial(optimizer.init), Partial(optimizer.update))
 
 
 def noise_keys(state: FitState) -> Key[Array, " draws"]:

@@ -6,17 +6,16 @@ differences are not those of chance.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.experiments.plan import Metrics, Run
 from bbalpha.families import CappedGaussian, DiagonalGaussian
 from bbalpha.fitting import fit_many
+from bbalpha.optimizers import Optimizer, adam
 from bbalpha.posterior import Posterior
 
 FAMILIES = {
@@ -58,7 +57,7 @@ def fit_runs(
         num_epochs=common["num_epochs"],
         batch_size=common["batch_size"],
         num_samples=common["num_samples"],
-        optimizer=adam(common["learning_rate"]),
+        optimizer=optimizer_of(common["learning_rate"]),
         family=FAMILIES[common["variance"]],
         progress=False,
         **settings,
@@ -86,13 +85,9 @@ def key_of(run: Run, stream: int) -> Key[Array, ""]:
     return jax.random.fold_in(key, stream)
 
 
-@cache
-def adam(learning_rate: float | str) -> optax.GradientTransformation | None:
-    """Adam with its default parameters, made once because every new one compiles anew.
-
-    For a rate in words it is None, the default of `fit`.
-    """
-    return None if isinstance(learning_rate, str) else optax.adam(learning_rate)
+def optimizer_of(learning_rate: float | str) -> Optimizer | None:
+    """Adam at a rate; for a rate in words None, the default of `fit`."""
+    return None if isinstance(learning_rate, str) else adam(learning_rate)
 
 
 def mean_of_draws(outputs: Float[Array, "draws ..."]) -> Float[Array, "..."]:

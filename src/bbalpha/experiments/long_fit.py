@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from bbalpha.epochs import full_energy, no_order, run_steps
-from bbalpha.experiments.fits import FAMILIES, FIT_STREAM, adam, key_of
+from bbalpha.experiments.fits import FAMILIES, FIT_STREAM, key_of, optimizer_of
 from bbalpha.experiments.plan import Bench, Metrics, Run
 from bbalpha.fitting import prepare
 from bbalpha.posterior import FitInfo, Posterior
@@ -58,7 +58,7 @@ def fit_long(
         key=key_of(run, FIT_STREAM),
         alpha=run.alpha,
         family=FAMILIES[settings["variance"]],
-        optimizer=adam(settings["learning_rate"]),
+        optimizer=optimizer_of(settings["learning_rate"]),
         num_samples=settings["num_samples"],
         resample_every=settings["resample_every"],
     )

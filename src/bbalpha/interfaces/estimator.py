@@ -8,14 +8,13 @@ row does not depend on which other rows are asked for.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
-import optax
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
@@ -39,6 +38,7 @@ from bbalpha.interfaces.settings import check_settings
 from bbalpha.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.loop import EarlyStopping
+from bbalpha.optimizers import adam
 from bbalpha.posterior import Posterior
 
 PREDICTIVE_STREAM = 2**32 - 5  # beside those of the fit, which starts from the same seed
@@ -289,7 +289,7 @@ class Estimator(BaseEstimator, ABC):
             learn_prior=bool(self.learn_prior) and prior is None,
             hyperparams=self._new_likelihood() if last is None else last.hyperparams,
             family=CappedGaussian.init if last is None else partial(as_wide_as, last.q),
-            optimizer=None if self.learning_rate is None else _adam(float(self.learning_rate)),
+            optimizer=None if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
             num_samples=self.num_samples,
@@ -382,12 +382,6 @@ def all_or_nothing(estimator: Estimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-@cache
-def _adam(rate: float) -> optax.GradientTransformation:
-    """One object per rate."""
-    return optax.adam(rate)
 
 
 def _with_args(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:

@@ -56,11 +56,14 @@ def background(runs: Runs) -> Details:
 
 
 def _options(runs: Runs) -> str:
-    noun = COUNTED.get(runs[0].experiment)
-    amount = {"split": runs.num_splits, "seed": runs.num_seeds}
+    options = []
+    if noun := COUNTED.get(runs[0].experiment):
+        options.append(f" --alphas {','.join(f'{alpha:g}' for alpha in runs.alphas)}")
+        options.append(f" --{noun}s {runs.num_splits if noun == 'split' else runs.num_seeds}")
     epochs = {row.settings.get("num_epochs") for row in runs}
-    counted = f" --{noun}s {amount[noun]}" if noun else ""
-    return counted + (f" --epochs {epochs.pop()}" if len(epochs) == 1 and any(epochs) else "")
+    if len(epochs) == 1 and any(epochs):
+        options.append(f" --epochs {epochs.pop()}")
+    return "".join(options)
 
 
 def _numbers(runs: Runs) -> Table:
