@@ -28,11 +28,12 @@ from bbalpha.report.scores import ERROR, beside_paper
 from bbalpha.report.sections import NAMES, section_of
 from bbalpha.report.statistics import (
     Estimate,
-    average_ranks,
     distance,
     estimate,
+    means,
     over_cases,
     paired,
+    ranks,
 )
 from bbalpha.report.words import (
     alpha_name,
@@ -269,10 +270,11 @@ def test_ranks_are_over_the_cases_that_every_alpha_has():
         0.0: {("a", 0, 0): 1.0, ("a", 1, 0): 2.0},
         0.5: {("a", 0, 0): 2.0, ("a", 1, 0): 2.0, ("a", 2, 0): 9.0},
     }
-    ranks, cases = average_ranks(scores, higher_is_better=True)
-    assert cases == [("a", 0, 0), ("a", 1, 0)]
-    assert {alpha: rank.mean for alpha, rank in ranks.items()} == {1.0: 2.0, 0.0: 2.25, 0.5: 1.75}
-    assert ranks[1.0].standard_error == pytest.approx(1.0)
+    found = ranks(scores, higher_is_better=True)
+    assert found[0.5] == {("a", 0, 0): 2.0, ("a", 1, 0): 1.5}
+    average = means(found)
+    assert {alpha: rank.mean for alpha, rank in average.items()} == {1.0: 2.0, 0.0: 2.25, 0.5: 1.75}
+    assert average[1.0].standard_error == pytest.approx(1.0)
 
 
 def test_seeds_of_one_split_are_not_independent():
@@ -284,8 +286,8 @@ def test_seeds_of_one_split_are_not_independent():
 
 
 def test_one_case_has_ranks_without_standard_errors():
-    ranks, _ = average_ranks({1.0: {("a", 0, 0): 0.1}, 0.0: {("a", 0, 0): 0.3}}, False)
-    assert ranks == {1.0: Estimate(1.0, None, 1), 0.0: Estimate(2.0, None, 1)}
+    found = ranks({1.0: {("a", 0, 0): 0.1}, 0.0: {("a", 0, 0): 0.3}}, False)
+    assert means(found) == {1.0: Estimate(1.0, None, 1), 0.0: Estimate(2.0, None, 1)}
 
 
 # Words
@@ -398,8 +400,8 @@ def test_regression_counts_where_vb_reaches_the_yardstick():
     assert cells["≥ VI-G, 50 units"] == "—"
     assert cells["VI-G"] == "−2.52"
     outcome = section_of("regression").outcome(Runs(rows))
-    ranks = "α = 1 has the best average rank, 1.00 ± 0.00, α = 0.5 the next, 2.00 ± 0.00."
-    assert f"With 1,000 draws {ranks}" in outcome
+    best = "With 1,000 draws α = 1 has the best average rank, 1.00 ± 0.00, α = 0.5 the next, "
+    assert f"{best}2.00 ± 0.00; paired, they differ by 1.00 ± 0.00." in outcome
     assert "VB with 100 units is within 2 standard errors of VI-G or above it on 1 of 1" in outcome
     poor = [replace(r, metrics=r.metrics | {"log_likelihood": -9.0 - r.split}) for r in rows]
     assert "on 0 of 1 data sets" in section_of("regression").outcome(Runs(poor))

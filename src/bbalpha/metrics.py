@@ -221,19 +221,35 @@ def average_rank(scores: ArrayLike, higher_is_better: bool = True) -> AverageRan
     >>> bb.metrics.average_rank(scores).mean.tolist()
     [3.0, 1.25, 1.75]
     """
-    scores = _filled("scores", scores)
-    if scores.ndim != 2 or len(scores) < 2:
+    found = ranks(scores, higher_is_better)
+    if len(found) < 2:
         raise ValueError(
             "scores must have shape (cases, methods) with at least two cases; "
-            f"got shape {scores.shape}."
+            f"got shape {found.shape}."
         )
+    return AverageRank(found.mean(axis=0), np.apply_along_axis(standard_error, 0, found))
+
+
+def ranks(scores: ArrayLike, higher_is_better: bool = True) -> np.ndarray:
+    """Return the rank of each method in each case; lower is better, 1 is best.
+
+    Args:
+        scores: Of shape (cases, methods). Methods that tie share the mean of their ranks.
+        higher_is_better: True for log-likelihoods, false for errors.
+
+    >>> import bbalpha as bb, numpy as np
+    >>> bb.metrics.ranks(np.array([[-2.5, -2.4, -2.4], [-1.0, -0.8, -0.9]])).tolist()
+    [[3.0, 1.5, 1.5], [3.0, 1.0, 2.0]]
+    """
+    scores = _filled("scores", scores)
+    if scores.ndim != 2:
+        raise ValueError(f"scores must have shape (cases, methods); got shape {scores.shape}.")
     if np.isnan(scores).any():
         case, method = np.argwhere(np.isnan(scores))[0]
         raise ValueError(f"scores must not be NaN; got NaN for case {case}, method {method}.")
     ours, theirs = scores[:, :, None], scores[:, None, :]
     beaten = theirs > ours if higher_is_better else theirs < ours
-    ranks = np.sum(beaten + (theirs == ours) / 2, axis=2) + 0.5
-    return AverageRank(ranks.mean(axis=0), np.apply_along_axis(standard_error, 0, ranks))
+    return np.sum(beaten + (theirs == ours) / 2, axis=2) + 0.5
 
 
 def standard_error(values: ArrayLike) -> float:

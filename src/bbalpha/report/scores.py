@@ -9,13 +9,15 @@ from bbalpha.report.document import Cell, Group, Table
 from bbalpha.report.published import RANK, Published
 from bbalpha.report.runs import VB, Runs, ordered
 from bbalpha.report.statistics import (
+    Case,
     Estimate,
     Values,
-    average_ranks,
     differences,
     distance,
+    means,
     over_cases,
     paired,
+    ranks,
 )
 from bbalpha.report.words import (
     BEYOND,
@@ -59,8 +61,11 @@ class Score:
 
     def estimates(self, runs: Runs) -> dict[float, Estimate]:
         """Its mean for every α that has values."""
-        found = {alpha: over_cases(values) for alpha, values in self.by_alpha(runs).items()}
-        return {alpha: entry for alpha, entry in found.items() if entry}
+        return means(self.by_alpha(runs))
+
+    def ranks(self, runs: Runs) -> dict[float, Values]:
+        """The rank of every α, 1 being best, in each case that has a value of all."""
+        return ranks(self.by_alpha(runs), self.higher_is_better)
 
 
 LOG_LIKELIHOOD = Score("log_likelihood")
@@ -142,9 +147,10 @@ def across_alphas(runs: Runs, score: Score, caption: str, ranked: bool = False) 
         cells = (estimate_cell(found.get(alpha), score.digits) for alpha in alphas)
         rows.append((Cell(dataset), Cell(extent(part)), *cells))
     if ranked:
-        ranks, cases = average_ranks(score.by_alpha(runs), score.higher_is_better)
-        cells = (estimate_cell(ranks.get(alpha), RANK_DIGITS) for alpha in alphas)
-        rows.append((Cell("average rank"), Cell(count(len(cases), "case")), *cells))
+        found = score.ranks(runs)
+        average = means(found)
+        cells = (estimate_cell(average.get(alpha), RANK_DIGITS) for alpha in alphas)
+        rows.append((Cell("average rank"), Cell(count(len(_cases(found)), "case")), *cells))
     header = ("data set", "of each α", *map(alpha_label, alphas))
     return Table(caption=caption, header=header, groups=(Group("", tuple(rows)),))
 
@@ -206,20 +212,27 @@ def _dataset_group(runs: Runs, dataset: str, score: Score, published: Published)
 
 
 def _rank_group(runs: Runs, score: Score, published: Published) -> Group | None:
-    ranks, cases = average_ranks(score.by_alpha(runs), score.higher_is_better)
+    found = score.ranks(runs)
+    average = means(found)
     theirs = published.rows.get(RANK, {})
-    if not ranks or (theirs and set(theirs) != set(ranks)):  # ranks among others do not compare
+    if not average or (theirs and set(theirs) != set(average)):  # ranks among others do not compare
         return None
     rows = tuple(
         (
             Cell(alpha_name(alpha)),
-            estimate_cell(ranks.get(alpha), RANK_DIGITS),
+            estimate_cell(average.get(alpha), RANK_DIGITS),
             published_cell(published.of(RANK, alpha), RANK_DIGITS),
-            distance_cell(distance(ranks.get(alpha), published.of(RANK, alpha))),
+            distance_cell(distance(average.get(alpha), published.of(RANK, alpha))),
             Cell(NONE),
         )
-        for alpha in sorted(ranks, reverse=True)
+        for alpha in sorted(average, reverse=True)
     )
+    cases = _cases(found)
     num_datasets = len({dataset for dataset, _, _ in cases})
     where = f" of {count(num_datasets, 'data set')}" if num_datasets > 1 else ""
     return Group(f"average rank · {count(len(cases), 'case')}{where}", rows)
+
+
+def _cases(ranks: Mapping[float, Values]) -> list[Case]:
+    """The cases of ranks, which are the same for every α."""
+    return list(next(iter(ranks.values()), ()))

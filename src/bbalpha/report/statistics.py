@@ -55,6 +55,12 @@ def over_cases(values: Values) -> Estimate | None:
     return estimate(sum(entries) / len(entries) for entries in splits.values())
 
 
+def means(values: Mapping[float, Values]) -> dict[float, Estimate]:
+    """The mean of every α that has values."""
+    found = {alpha: over_cases(entries) for alpha, entries in values.items()}
+    return {alpha: entry for alpha, entry in found.items() if entry}
+
+
 def differences(values: Values, reference: Values) -> dict[Case, float]:
     """What is left of values when those of a reference are taken from them, case by case."""
     return {case: value - reference[case] for case, value in values.items() if case in reference}
@@ -80,20 +86,14 @@ def distance(ours: Estimate | None, published: Estimate | None) -> float | None:
     return (ours.mean - published.mean) / combined if combined else None
 
 
-def average_ranks(
-    scores: Mapping[float, Values], higher_is_better: bool
-) -> tuple[dict[float, Estimate], list[Case]]:
-    """The average rank of every α, 1 being best, and the cases that have a score of each."""
+def ranks(scores: Mapping[float, Values], higher_is_better: bool) -> dict[float, Values]:
+    """The ranks of every α, 1 being best, in the cases that have a score of each."""
     cases: list[Case] = sorted(
         set.intersection(*(set(values) for values in scores.values())) if scores else ()
     )
     if not cases or len(scores) < 2:
-        return {}, cases
+        return {}
     array = np.array([[values[case] for values in scores.values()] for case in cases])
-    twice = array if len(cases) > 1 else np.repeat(array, 2, axis=0)  # one case has ranks too
-    ranks = metrics.average_rank(twice, higher_is_better)
-    errors = map(float, ranks.standard_error) if len(cases) > 1 else [None] * len(scores)
-    return {
-        alpha: Estimate(float(mean), error, len(cases))
-        for alpha, mean, error in zip(scores, ranks.mean, errors, strict=True)
-    }, cases
+    columns = metrics.ranks(array, higher_is_better).T.tolist()
+    found = (dict(zip(cases, column, strict=True)) for column in columns)
+    return dict(zip(scores, found, strict=True))

@@ -77,11 +77,19 @@ def upper_bound(value: float) -> str:
 
 
 def estimate_text(value: Estimate | None, digits: int, signed: bool = False) -> str:
-    """A mean ± its standard error."""
+    """A mean ± its standard error, with more decimals if the error is small.
+
+    >>> from bbalpha.report.words import Estimate, estimate_text
+    >>> estimate_text(Estimate(0.00052, 0.00003), 3)
+    '0.00052 ± 0.00003'
+    """
     if value is None:
         return NONE
-    mean = number(value.mean, digits, signed)
-    return mean if value.standard_error is None else f"{mean} ± {value.standard_error:.{digits}f}"
+    error = value.standard_error
+    if error is None:
+        return number(value.mean, digits, signed)
+    digits = _decimals(error, digits) or digits
+    return f"{number(value.mean, digits, signed)} ± {error:.{digits}f}"
 
 
 def estimate_cell(value: Estimate | None, digits: int) -> Cell:
@@ -100,13 +108,11 @@ def distance_cell(value: float | None) -> Cell:
 
 
 def paired_cell(value: Estimate | None, digits: int) -> Cell:
-    """A paired difference, with more decimals if it is small; it stands out if not of chance."""
-    error = value.standard_error if value else None
-    if value is None or not error:
-        return Cell(estimate_text(value, digits, signed=True))
-    seen = [more for more in range(digits, digits + 3) if round(error, more)]
-    text = estimate_text(value, seen[0] if seen else digits, signed=True)
-    return Cell(text, _kind(value.mean / error) if seen else "")
+    """A paired difference, which stands out if it is not of chance, nor of rounding."""
+    text = estimate_text(value, digits, signed=True)
+    if value is None or not value.standard_error or not _decimals(value.standard_error, digits):
+        return Cell(text)
+    return Cell(text, _kind(value.mean / value.standard_error))
 
 
 def count(amount: int, noun: str) -> str:
@@ -148,6 +154,11 @@ def setting_text(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 1000:
         return f"{value:,}".replace("-", "−")
     return number(value, None) if isinstance(value, int | float) else str(value)
+
+
+def _decimals(error: float, digits: int) -> int | None:
+    """How many decimals show that an error is not 0: at least `digits`, and at most two more."""
+    return next((more for more in range(digits, digits + 3) if round(error, more)), None)
 
 
 def _kind(ratio: float | None) -> str:

@@ -15,13 +15,14 @@ from bbalpha.report.runs import VB, Runs
 from bbalpha.report.scores import (
     LOG_LIKELIHOOD,
     LOG_LIKELIHOOD_50,
+    RANK_DIGITS,
     RMSE,
     Score,
     across_alphas,
     against_vb,
     limit_table,
 )
-from bbalpha.report.statistics import Estimate, average_ranks
+from bbalpha.report.statistics import Estimate, means, paired
 from bbalpha.report.words import NONE, alpha_label, estimate_cell, estimate_text, number
 
 TITLE = "Networks for regression"
@@ -48,14 +49,17 @@ def outcome(runs: Runs) -> str:
     main = _main(runs)
     sentences = []
     for draws, score in (("1,000 draws", LOG_LIKELIHOOD), ("50 draws", LOG_LIKELIHOOD_50)):
-        ranks, _ = average_ranks(score.by_alpha(main), score.higher_is_better)
+        ranks = score.ranks(main)
         if ranks:
-            best, *others = sorted(ranks, key=lambda alpha: ranks[alpha].mean)
-            words = {alpha: estimate_text(rank, 2) for alpha, rank in ranks.items()}
-            next_best = "".join(f", {alpha_label(a)} the next, {words[a]}" for a in others[:1])
+            average = means(ranks)
+            best, second, *_ = sorted(average, key=lambda alpha: average[alpha].mean)
+            first, then, lead = (
+                estimate_text(entry, RANK_DIGITS)
+                for entry in (average[best], average[second], paired(ranks[second], ranks[best]))
+            )
             sentences.append(
-                f"With {draws} {alpha_label(best)} has the best average rank, "
-                f"{words[best]}{next_best}."
+                f"With {draws} {alpha_label(best)} has the best average rank, {first}, "
+                f"{alpha_label(second)} the next, {then}; paired, they differ by {lead}."
             )
     for part, units in ((_fifty(runs), "50 units"), (main, "100 units")):
         verdicts = [verdict for verdict in map(partial(_reaches, part), part.datasets) if verdict]
@@ -118,8 +122,7 @@ def _figure(runs: Runs) -> Figure:
         Panel(dataset, partial(_draw, found=LOG_LIKELIHOOD.estimates(runs.where(dataset=dataset))))
         for dataset in runs.datasets
     ]
-    ranks, _ = average_ranks(LOG_LIKELIHOOD.by_alpha(runs), LOG_LIKELIHOOD.higher_is_better)
-    if ranks:
+    if ranks := means(LOG_LIKELIHOOD.ranks(runs)):
         panels.append(Panel("average rank (1 is best)", partial(_draw, found=ranks, label="rank")))
     return Figure(
         name="regression",
