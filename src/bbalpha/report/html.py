@@ -24,6 +24,8 @@ from bbalpha.report.document import (
 from bbalpha.report.drawing import panel_svg
 from bbalpha.report.palette import Palette
 
+LONGEST_WHOLE_WORD = 30  # characters, which fit on a phone
+
 
 def html_page(page: Page, palette: Palette) -> str:
     """The whole file."""
@@ -83,7 +85,9 @@ def _block(block: Block, palette: Palette) -> str:
         case Paragraph(text):
             return f"<p>{_inline(text)}</p>"
         case Commands(lines):
-            code = "\n".join(f"<code>{escape(line, quote=False)}</code>" for line in lines)
+            code = "\n".join(
+                f"<code>{' '.join(map(_word, line.split(' ')))}</code>" for line in lines
+            )
             return f"<pre>{code}</pre>"
         case Table():
             return _table(block)
@@ -92,6 +96,12 @@ def _block(block: Block, palette: Palette) -> str:
         case Details(label, blocks):
             inside = "\n".join(_blocks(blocks, palette))
             return f"<details>\n<summary>{_inline(label)}</summary>\n{inside}\n</details>"
+
+
+def _word(word: str) -> str:
+    """A word of a command; a short one is kept whole, lest a narrow page break it at a hyphen."""
+    text = escape(word, quote=False)
+    return f"<span>{text}</span>" if "-" in word and len(word) <= LONGEST_WHOLE_WORD else text
 
 
 def _table(table: Table) -> str:
