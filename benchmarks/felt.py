@@ -67,7 +67,7 @@ def prediction(num_rows=100_000, num_samples=1000):
     )
     posterior = state.posterior()
     inputs = jax.random.normal(jax.random.key(1), (num_rows, 13))
-    matrices = [jnp.asarray(layer["weights"]) for layer in problem.params]
+    matrices = [jnp.asarray(layer["weights"]) for layer in problem.plain_params]
 
     def predict():
         return posterior.predict(

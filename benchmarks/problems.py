@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,11 @@ class Problem:
     @property
     def num_data(self):
         return len(self.data[0])
+
+    @property
+    def plain_params(self):
+        """The parameters of `plain`: a column for each unit."""
+        return jax.tree.map(lambda leaf: leaf.T, self.params)
 
 
 def probit(num_data=316):
@@ -57,7 +63,7 @@ def regression(num_hidden=100, num_data=455, num_samples=100):
     return Problem(
         name="(b)",
         log_likelihood=gaussian_log_likelihood,
-        plain=gaussian_log_likelihood,
+        plain=plain_gaussian_log_likelihood,
         params=bb.init_mlp(jax.random.key(0), layers),
         data=(inputs, targets),
         hyperparams=bb.Gaussian(),
@@ -76,7 +82,7 @@ def classification(num_samples=50):
     return Problem(
         name="(c)",
         log_likelihood=softmax_log_likelihood,
-        plain=softmax_log_likelihood,
+        plain=plain_softmax_log_likelihood,
         params=bb.init_mlp(jax.random.key(0), layers, scheme="glorot"),
         data=(inputs, labels),
         hyperparams=None,
@@ -96,12 +102,23 @@ def plain_probit_log_likelihood(weights, batch):
     return jax.scipy.stats.norm.logcdf(labels * (inputs @ weights))
 
 
-def gaussian_log_likelihood(params, batch, likelihood):
+def gaussian_log_likelihood(params, batch, likelihood, network=bb.mlp):
     inputs, targets = batch
-    return likelihood.log_prob(bb.mlp(params, inputs), targets)
+    return likelihood.log_prob(network(params, inputs), targets)
 
 
-def softmax_log_likelihood(params, batch):
+def softmax_log_likelihood(params, batch, network=bb.mlp):
     inputs, labels = batch
-    log_probabilities = jax.nn.log_softmax(bb.mlp(params, inputs))
+    log_probabilities = jax.nn.log_softmax(network(params, inputs))
     return jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]
+
+
+def plain_network(params, inputs):
+    *hidden_layers, last_layer = params
+    for layer in hidden_layers:
+        inputs = jax.nn.relu(inputs @ layer["weights"] + layer["biases"])
+    return inputs @ last_layer["weights"] + last_layer["biases"]
+
+
+plain_gaussian_log_likelihood = partial(gaussian_log_likelihood, network=plain_network)
+plain_softmax_log_likelihood = partial(softmax_log_likelihood, network=plain_network)

@@ -39,7 +39,7 @@ def replicas(problem, num_steps, num_replicas):
 
 def naive(problem, num_steps, resample_every=1):
     """What one writes first: `jax.vmap` over the draws, `jax.random.normal`, `logsumexp`."""
-    start, unflatten = jax.flatten_util.ravel_pytree(problem.params)
+    start, unflatten = jax.flatten_util.ravel_pytree(problem.plain_params)
     num_data, num_samples, take = problem.num_data, problem.num_samples, _batches(problem)
     optimizer = optax.adam(RATE)
     extra = () if problem.hyperparams is None else (problem.hyperparams,)
@@ -70,7 +70,7 @@ def naive(problem, num_steps, resample_every=1):
 
 def numpyros(problem, num_steps):
     """NumPyro's `Trace_ELBO` with vectorized particles, on minibatches that all particles share."""
-    leaves, structure = jax.tree.flatten(problem.params)
+    leaves, structure = jax.tree.flatten(problem.plain_params)
     num_data, size, take = problem.num_data, problem.batch_size, _batches(problem)
 
     def model(batch):

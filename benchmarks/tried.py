@@ -72,7 +72,8 @@ def layers_one():
     """Microseconds for layer one of all draws and its gradient, in each layout."""
     inputs = jax.random.normal(jax.random.key(0), (NUM_ROWS, NUM_INPUTS))
     ways = {
-        "`jax.vmap`, draws first (taken)": ("kdh", "sd,kdh->ksh"),
+        "draws first, a row for each unit, from the left (taken)": ("khd", "khd,sd->khs"),
+        "draws first, a column for each unit": ("kdh", "sd,kdh->ksh"),
         "draws between inputs and units": ("dkh", "sd,dkh->skh"),
         "draws last": ("dhk", "sd,dhk->shk"),
     }

@@ -519,7 +519,7 @@ def test_a_model_of_another_version_is_refused(folder, prices, tmp_path, monkeyp
         patch.setattr(model_file, "FORMAT_VERSION", 1)
         estimator_file.write(path, estimator, table)
     message = refused(tmp_path, "predict", path, folder / "prices.csv")
-    assert "MODEL must be a bbalpha model of version 2; got version 1" in message
+    assert "MODEL must be a bbalpha model of version 3; got version 1" in message
 
 
 def test_a_model_from_python_is_refused(folder, prices, tmp_path):

@@ -63,8 +63,8 @@ def outputs(layers, inputs):
     """Of a network with rectified units, for every draw: (draws, rows, outputs)."""
     *hidden, last = layers
     for layer in hidden:
-        inputs = np.maximum(inputs @ layer["weights"] + layer["biases"][:, None], 0.0)
-    return inputs @ last["weights"] + last["biases"][:, None]
+        inputs = np.maximum(inputs @ layer["weights"].mT + layer["biases"][:, None], 0.0)
+    return inputs @ last["weights"].mT + last["biases"][:, None]
 
 
 def mean_log_density(log_densities):

@@ -17,7 +17,7 @@ def inputs_of(num_data, num_inputs):
 
 def test_linear_is_an_affine_map_of_the_inputs():
     params, inputs = models.init_linear(KEY, 3, 2), inputs_of(5, 3)
-    expected = np.asarray(inputs) @ np.asarray(params["weights"]) + np.asarray(params["biases"])
+    expected = np.asarray(inputs) @ np.asarray(params["weights"]).T + np.asarray(params["biases"])
     np.testing.assert_allclose(models.linear(params, inputs), expected, rtol=2e-5, atol=2e-6)
 
 
@@ -32,8 +32,9 @@ def test_mlp_applies_the_activation_to_every_layer_but_the_last():
     params, inputs = models.init_mlp(KEY, [3, 4, 4, 2], "glorot"), inputs_of(5, 3)
     hidden = np.asarray(inputs, np.float64)
     for layer in params[:-1]:
-        hidden = np.maximum(hidden @ np.asarray(layer["weights"]) + np.asarray(layer["biases"]), 0)
-    expected = hidden @ np.asarray(params[-1]["weights"]) + np.asarray(params[-1]["biases"])
+        weights, biases = np.asarray(layer["weights"]), np.asarray(layer["biases"])
+        hidden = np.maximum(hidden @ weights.T + biases, 0)
+    expected = hidden @ np.asarray(params[-1]["weights"]).T + np.asarray(params[-1]["biases"])
     assert (expected < 0).any()
     np.testing.assert_allclose(models.mlp(params, inputs), expected, rtol=2e-5, atol=2e-6)
 
@@ -42,8 +43,8 @@ def test_mlp_with_the_identity_as_activation_is_linear():
     params, inputs = models.init_mlp(KEY, [3, 4, 1], "glorot"), inputs_of(5, 3)
     first, second = params
     product = {
-        "weights": first["weights"] @ second["weights"],
-        "biases": first["biases"] @ second["weights"] + second["biases"],
+        "weights": second["weights"] @ first["weights"],
+        "biases": second["weights"] @ first["biases"] + second["biases"],
     }
     outputs = models.mlp(params, inputs, activation=lambda hidden: hidden)
     np.testing.assert_allclose(outputs, models.linear(product, inputs), rtol=2e-5, atol=2e-6)

@@ -173,7 +173,7 @@ def test_any_optax_optimizer_lowers_the_energy(optimizer):
 
 
 def test_a_prior_may_be_a_number_a_tree_or_a_family():
-    params = {"weights": jnp.zeros((3, 1)), "biases": jnp.zeros(1)}
+    params = {"weights": jnp.zeros((1, 3)), "biases": jnp.zeros(1)}
 
     def tree_log_likelihood(params, batch):
         inputs, labels = batch

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 FORMAT = "bbalpha"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # stands where the checksum will, while it is computed
 LENGTH_BYTES = 8  # the length of the header, at the start of a safetensors file

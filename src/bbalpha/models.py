@@ -14,31 +14,29 @@ import numpy as np
 from jaxtyping import Array, Float, Key, Num
 
 Layer = dict[str, Array | np.ndarray]
-"""One affine layer: "weights" (num_inputs, num_outputs) and "biases" (num_outputs,)."""
+"""One affine layer: "weights" (num_outputs, num_inputs) and "biases" (num_outputs,).
+
+A row for each output, as in torch and Equinox: then layer one of all draws is a single product of
+their rows, in the order in which they lie in memory, with the inputs.
+"""
 
 
 def linear(params: Layer, inputs: Num[Array | np.ndarray, "..."]) -> Float[Array, "data outputs"]:
-    """Outputs of an affine map, X W + b, one row per datum.
+    """Outputs of an affine map, X Wᵀ + b, one row per datum.
 
     Args:
-        params: "weights" of shape (num_inputs, num_outputs) and "biases" of shape (num_outputs,).
+        params: "weights" of shape (num_outputs, num_inputs) and "biases" of shape (num_outputs,).
         inputs: One row per datum, of shape (data, num_inputs).
 
     Raises:
-        ValueError: If the inputs are not a matrix with one column per row of the weights.
+        ValueError: If the inputs are not a matrix with one column per column of the weights.
 
-    >>> params = {"weights": jnp.array([[1.0], [2.0]]), "biases": jnp.array([3.0])}
+    >>> params = {"weights": jnp.array([[1.0, 2.0]]), "biases": jnp.array([3.0])}
     >>> print(bb.linear(params, jnp.array([[1.0, 1.0], [0.0, -1.0]])))
     [[6.]
      [1.]]
     """
-    weights, biases = params["weights"], params["biases"]
-    if inputs.ndim != 2 or inputs.shape[1] != weights.shape[0]:
-        raise ValueError(
-            f"inputs must have shape (data, {weights.shape[0]}), as the weights ask; "
-            f"got {inputs.shape}."
-        )
-    return jnp.matmul(inputs, weights) + biases[None, :]
+    return mlp([params], inputs)
 
 
 def mlp(
@@ -51,16 +49,25 @@ def mlp(
     Args:
         params: One layer of `linear` after another, as `init_mlp` makes them.
         inputs: One row per datum, of shape (data, num_inputs).
-        activation: Applied to every layer but the last.
+        activation: Applied to every number of every layer but the last.
+
+    Raises:
+        ValueError: If the inputs are not a matrix with one column per column of the weights.
 
     >>> params = bb.init_mlp(jax.random.key(0), [13, 100, 1])
     >>> bb.mlp(params, jnp.ones((5, 13))).shape
     (5, 1)
     """
     *hidden_layers, last_layer = params
+    num_inputs = params[0]["weights"].shape[1]
+    if inputs.ndim != 2 or inputs.shape[1] != num_inputs:
+        raise ValueError(
+            f"inputs must have shape (data, {num_inputs}), as the weights ask; got {inputs.shape}."
+        )
+    units = inputs.T  # one row per unit: nothing needs to be transposed between the layers
     for layer in hidden_layers:
-        inputs = activation(linear(layer, inputs))
-    return linear(last_layer, inputs)
+        units = activation(_affine(layer, units))
+    return _affine(last_layer, units).T
 
 
 def init_linear(
@@ -79,7 +86,7 @@ def init_linear(
 
     >>> params = bb.init_linear(jax.random.key(0), 34)
     >>> params["weights"].shape, params["biases"].shape
-    ((34, 1), (1,))
+    ((1, 34), (1,))
     """
     if min(num_inputs, num_outputs) < 1:
         raise ValueError(
@@ -91,7 +98,7 @@ def init_linear(
     weights_key, biases_key = jax.random.split(key)
     weights_scale, biases_scale = _SCHEMES[scheme](num_inputs, num_outputs)
     return {
-        "weights": weights_scale * jax.random.normal(weights_key, (num_inputs, num_outputs)),
+        "weights": weights_scale * jax.random.normal(weights_key, (num_outputs, num_inputs)),
         "biases": biases_scale * jax.random.normal(biases_key, (num_outputs,)),
     }
 
@@ -114,7 +121,7 @@ def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") 
 
     >>> params = bb.init_mlp(jax.random.key(0), [784, 400, 400, 10], scheme="glorot")
     >>> [layer["weights"].shape for layer in params]
-    [(784, 400), (400, 400), (400, 10)]
+    [(400, 784), (400, 400), (10, 400)]
     """
     if len(sizes) < 2 or min(sizes) < 1:
         raise ValueError(
@@ -126,6 +133,10 @@ def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") 
         init_linear(layer_key, num_inputs, num_outputs, scheme)
         for layer_key, (num_inputs, num_outputs) in zip(keys, pairwise(sizes), strict=True)
     ]
+
+
+def _affine(layer: Layer, units: Num[Array | np.ndarray, "units data"]) -> Float[Array, "..."]:
+    return jnp.matmul(layer["weights"], units) + layer["biases"][:, None]
 
 
 def _normal_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:

@@ -50,8 +50,8 @@ def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
     """The tree of the weights without their values, for layers of these sizes."""
     shape = partial(jax.ShapeDtypeStruct, dtype=jnp.zeros(()).dtype)
     return [
-        {"weights": shape((rows, columns)), "biases": shape((columns,))}
-        for rows, columns in pairwise(sizes)
+        {"weights": shape((num_outputs, num_inputs)), "biases": shape((num_outputs,))}
+        for num_inputs, num_outputs in pairwise(sizes)
     ]
 
 
