@@ -519,7 +519,8 @@ def test_a_model_of_another_version_is_refused(folder, prices, tmp_path, monkeyp
         patch.setattr(model_file, "FORMAT_VERSION", 1)
         estimator_file.write(path, estimator, table)
     message = refused(tmp_path, "predict", path, folder / "prices.csv")
-    assert "MODEL must be a bbalpha model of version 3; got version 1" in message
+    version = model_file.FORMAT_VERSION
+    assert f"MODEL must be a bbalpha model of version {version}; got version 1" in message
 
 
 def test_a_model_from_python_is_refused(folder, prices, tmp_path):

@@ -27,6 +27,7 @@ import pytest
 import bbalpha as bb
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import shapes_of
+from bbalpha.model_file import FORMAT_VERSION as VERSION
 
 CLASSES = {kind.__name__: kind for kind in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)}
 BOTTOMLESS = "lists within lists"  # stands for more of them than Python can write
@@ -440,7 +441,7 @@ ALLOWED = {
 
 # Where a value stands in the metadata, and what is put there.
 ELSE = {
-    ("version",): [1, 3, 0, "2", [2], "2\n3"],
+    ("version",): [0, 1, VERSION - 1, VERSION + 1, str(VERSION), [VERSION], f"{VERSION}\n9"],
     ("params",): [[1], [[]], [["[0]['biases']", [4096]]], [nested(10)], [["x", [1]]] * 1000],
     ("q",): ["LowRankGaussian", "FullGaussian", "CappedGaussian", "__import__", "Gaussian" * 1000],
     ("prior",): [nested(500), "LowRankGaussian", "os.system", ["DiagonalGaussian"]],

@@ -18,6 +18,7 @@ import bbalpha as bb
 from bbalpha import model_file
 
 KEY = jax.random.key(0)
+VERSION = model_file.FORMAT_VERSION
 PARAMS = {"weights": jnp.zeros(2), "bias": jnp.zeros(())}
 MEAN = jnp.array([0.5, 1.0, -2.0])
 SCALE = jnp.array([-1.0, -0.5, 0.0])
@@ -266,12 +267,12 @@ def test_a_safetensors_file_that_is_not_a_model_is_told(path, metadata):
         bb.Posterior.load(path, PARAMS)
 
 
-@pytest.mark.parametrize("version", [None, 1, 3, "2", [2]])
+@pytest.mark.parametrize("version", [None, 1, VERSION - 1, VERSION + 1, str(VERSION), [VERSION]])
 def test_a_file_of_another_version_is_told(saved, version):
     rewrite(saved, version=version)
     message = (
-        f"path must name a bbalpha model of version 2; got version {version} in model.safetensors. "
-        "Fit and save it anew."
+        f"path must name a bbalpha model of version {VERSION}; got version {version} in "
+        "model.safetensors. Fit and save it anew."
     )
     with pytest.raises(ValueError, match=said(message)):
         bb.Posterior.load(saved, PARAMS)
@@ -356,7 +357,7 @@ def test_a_low_rank_factor_that_does_not_match_is_told_without_allocating_it(pat
 
 def test_numbers_of_a_type_that_numpy_lacks_are_told(path):
     entry = {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]}
-    metadata = {"bbalpha": '{"version": 2}', "sha256": "0" * 64}
+    metadata = {"bbalpha": json.dumps({"version": VERSION}), "sha256": "0" * 64}
     tree = {"__metadata__": metadata, ".q.mean": entry}
     header = json.dumps(tree, separators=(",", ":")).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(3))

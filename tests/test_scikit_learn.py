@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
@@ -110,8 +110,12 @@ def test_a_pickled_model_predicts_the_same(kind, classes):
 def test_weights_reach_the_estimator_through_cross_validation(classes):
     inputs, labels = classes
     weights = np.where(labels == 0, 1.0, 1e-3)  # the other classes are hardly seen
-    scores = cross_val_score(
-        small(bb.BBAlphaClassifier), inputs, labels, cv=3, params={"sample_weight": weights}
-    )
-    plain = cross_val_score(small(bb.BBAlphaClassifier), inputs, labels, cv=3)
-    assert (scores < plain).all()
+    model, folds = small(bb.BBAlphaClassifier), StratifiedKFold(3)
+    found = cross_val_score(model, inputs, labels, cv=folds, params={"sample_weight": weights})
+    weighted, plain = [], []
+    for train, test in folds.split(inputs, labels):
+        model.fit(inputs[train], labels[train], sample_weight=weights[train])
+        weighted.append(model.score(inputs[test], labels[test]))
+        plain.append(model.fit(inputs[train], labels[train]).score(inputs[test], labels[test]))
+    np.testing.assert_array_equal(found, weighted)
+    assert weighted != plain
