@@ -1,6 +1,7 @@
 """Pieces of the engine beside what else was tried for them."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -15,7 +16,6 @@ from bbalpha import threefry
 from bbalpha.families import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
-NUM_ROWS, NUM_INPUTS, NUM_HIDDEN = 32, 13, 100
 REPEATS = 50
 
 
@@ -68,27 +68,15 @@ def probit_gradients():
     return _microseconds(timed)
 
 
-def layers_one():
-    """Microseconds for layer one of all draws and its gradient, in each layout."""
-    inputs = jax.random.normal(jax.random.key(0), (NUM_ROWS, NUM_INPUTS))
-    ways = {
-        "draws first, a row for each unit, from the left (taken)": ("khd", "khd,sd->khs"),
-        "draws first, a column for each unit": ("kdh", "sd,kdh->ksh"),
-        "draws between inputs and units": ("dkh", "sd,dkh->skh"),
-        "draws last": ("dhk", "sd,dhk->shk"),
+def layouts(problem, num_steps):
+    """Milliseconds of a step that keeps its noise, with the weights in each layout."""
+    plain = replace(problem, log_likelihood=problem.plain, params=problem.plain_params)
+    timed = {
+        "a row of weights for each unit, multiplied from the left (taken)": problem,
+        "a column of weights for each unit, `x @ w`": plain,
     }
-    sizes = {"d": NUM_INPUTS, "k": NUM_SAMPLES, "h": NUM_HIDDEN}
-    timed = {}
-    for name, (layout, formula) in ways.items():
-        weights = jnp.full([sizes[axis] for axis in layout], 1e-2)
-
-        def total(weights, formula=formula):
-            return jnp.sum(jax.nn.relu(jnp.einsum(formula, inputs, weights)) ** 2)
-
-        timed[name] = _repeated(
-            lambda weights, total=total: weights - 1e-9 * jax.grad(total)(weights), weights
-        )
-    return _microseconds(timed)
+    timed = {name: steps.ours(each, num_steps, resample_every=10) for name, each in timed.items()}
+    return {name: 1e3 * value / num_steps for name, value in seconds(timed, 15).items()}
 
 
 def chunks(problem, sizes, num_steps):
@@ -111,8 +99,8 @@ def of_all(say):
     yield "Noise of one step of (b), 100 × 1501 numbers", "µs", normals()
     say("ways to log Φ")
     yield "log Φ and its derivative for (a), 100 × 32 margins", "µs", probit_gradients()
-    say("layouts of layer one")
-    yield "Layer one of (b) and its gradient, all draws", "µs", layers_one()
+    say("layouts of the weights")
+    yield "A step of (b), redrawn every 10", "ms", layouts(problems.regression(), 100)
     say("chunks of (b)")
     yield "A step of (b)", "ms", chunks(problems.regression(), (10, 25, 50, 100), 50)
     say("chunks of (c)")
