@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from bbalpha.checks import check_one_per_datum
-from bbalpha.families import Family, Noise, log_prob_of_draw, map_noise
+from bbalpha.families import Family, Noise, log_prob_of_draw, map_draws
 
 Number = float | int | Float[Array, ""]
 VectorLogLikelihood = Callable[[Float[Array, " params"], PyTree], Float[Array, " batch"]]
@@ -58,7 +58,7 @@ def alpha_energy(
     3.3
     """
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = jax.vmap(ratio)(noise)
+    log_ratio = jax.vmap(ratio)(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
     return _weighted_energy(log_ratio, alpha, num_data, weights, noise_weights)
 
 
@@ -76,7 +76,7 @@ def chunked_energy(
 ) -> Float[Array, ""]:
     """The energy of `alpha_energy` with one chunk of draws in memory."""
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = map_noise(ratio, q, noise, sample_chunk)
+    log_ratio = map_draws(ratio, q, noise, sample_chunk)
     return _weighted_energy(log_ratio, alpha, num_data, weights)
 
 
@@ -103,10 +103,13 @@ def log_power_mean(
     dominant = sign * jnp.max(sign * log_values, axis=0)
     dominant = jax.lax.stop_gradient(jnp.where(jnp.isfinite(dominant), dominant, 0.0))
     exponents = power * (log_values - dominant[None])
-    excess = _mean_over_draws(jnp.expm1(exponents), noise_weights)
+    excesses = jnp.expm1(exponents)
+    excess = _mean_over_draws(excesses, noise_weights)
     is_close = excess > -0.5
     close = jnp.log1p(jnp.where(is_close, excess, 0.0))
-    spread = _mean_over_draws(jnp.exp(exponents), noise_weights)
+    # Weights of a quadrature may be so small that what 1 + expm1 has lost would be seen.
+    powers = 1 + excesses if noise_weights is None else jnp.exp(exponents)
+    spread = _mean_over_draws(powers, noise_weights)
     far = jnp.log(jnp.where(is_close, 1.0, spread))
     power_mean = dominant + jnp.where(is_close, close, far) / power
     return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
@@ -114,9 +117,10 @@ def log_power_mean(
 
 def _log_ratio(
     log_likelihood: VectorLogLikelihood, q: Family, prior: Family, batch: PyTree, num_data: Number
-) -> Callable[[Float[Array, " noise"]], Float[Array, "..."]]:
-    def log_ratio(noise: Float[Array, " noise"]) -> Float[Array, "..."]:
-        params = q.transform(noise)  # θₖ = g(εₖ)
+) -> Callable[[Float[Array, " params"], Float[Array, " noise"]], Float[Array, "..."]]:
+    def log_ratio(
+        params: Float[Array, " params"], noise: Float[Array, " noise"]
+    ) -> Float[Array, "..."]:
         log_q = log_prob_of_draw(q, noise, params)
         log_site = (log_q - prior.log_prob(params)) / num_data  # log f(θₖ)
         return log_likelihood(params, batch) - log_site

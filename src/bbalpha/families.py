@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import threefry
+from bbalpha.memory import in_memory
 from bbalpha.special import LOG_TWO_PI
 
 Noise = Key[Array, " draws"] | Float[Array, "draws noise"]
@@ -287,10 +288,13 @@ def log_prob_of_draw(
     return q.log_prob(params)
 
 
-def map_noise(
-    function: Callable[[Float[Array, " noise"]], PyTree], q: Family, noise: Noise, sample_chunk: int
+def map_draws(
+    function: Callable[[Float[Array, " params"], Float[Array, " noise"]], PyTree],
+    q: Family,
+    noise: Noise,
+    sample_chunk: int,
 ) -> PyTree:
-    """`function` of the noise of every draw, with one chunk of draws in memory.
+    """`function` of the parameters and the noise of every draw, with one chunk of draws in memory.
 
     A draw whose noise comes from a key has a key of its own, so the chunk size changes time and
     memory but not the result. The chunks are recomputed in the backward pass instead of being kept.
@@ -298,8 +302,9 @@ def map_noise(
 
     def of_chunk(noise: Noise) -> PyTree:
         if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
-            noise = draw_noise(q, noise)
-        return jax.vmap(function)(noise)
+            noise = in_memory(jax.vmap(q.noise)(noise), jax.random.key_data(noise))
+        params = in_memory(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
+        return jax.vmap(function)(params, noise)
 
     num_samples = len(noise)
     num_chunks = -(-num_samples // sample_chunk)
@@ -310,11 +315,6 @@ def map_noise(
     chunks = noise.reshape(num_chunks, sample_chunk, *noise.shape[1:])
     results = jax.lax.map(jax.checkpoint(of_chunk, prevent_cse=False), chunks)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
-
-
-def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noise"]:
-    """The noise of each key, drawn once although much depends on it."""
-    return threefry.once(jax.vmap(q.noise), keys)
 
 
 def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:

@@ -30,7 +30,7 @@ from bbalpha.families import (
     FullGaussian,
     LowRankGaussian,
     chunk_of_draws,
-    map_noise,
+    map_draws,
 )
 from bbalpha.layout import Layout
 
@@ -281,7 +281,7 @@ def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " ro
 def _sample(q: Family, layout: Layout, key: Key[Array, ""], num_samples: int) -> PyTree:
     chunk = chunk_of_draws(layout.size, 0, num_samples)
     keys = threefry.consecutive(key, num_samples)
-    return map_noise(lambda noise: layout.unflatten(q.transform(noise)), q, keys, chunk)
+    return map_draws(lambda params, _: layout.unflatten(params), q, keys, chunk)
 
 
 @eqx.filter_jit
@@ -296,9 +296,7 @@ def _predict_rows(
 ) -> PyTree:
     chunk = chunk_of_draws(layout.size, len(jax.tree.leaves(rows)[0]), num_samples)
     keys = threefry.consecutive(key, num_samples)
-    outputs = map_noise(
-        lambda noise: model(layout.unflatten(q.transform(noise)), rows), q, keys, chunk
-    )
+    outputs = map_draws(lambda params, _: model(layout.unflatten(params), rows), q, keys, chunk)
     return outputs if summary is None else summary(outputs)
 
 

@@ -108,8 +108,10 @@ def _log_ndtr_and_slope(x: Array) -> tuple[Array, Array]:
     log_density = -0.5 * (jnp.square(x) + LOG_TWO_PI)  # log φ(x)
     density = jnp.exp(log_density)
     smaller = density * ratio  # Φ(−|x|)
-    value = jnp.where(x < 0, log_density + jnp.log(ratio), jnp.log1p(-smaller))
-    slope = jnp.where(x < 0, 1, density) / jnp.where(x < 0, ratio, 1 - smaller)
+    scaled = jnp.where(x < 0, ratio, 1 - smaller)  # Φ(x)/φ(x) below 0, Φ(x) above
+    lost = 1 - scaled - smaller  # of Φ(x) when 1 − Φ(−x) was rounded
+    value = jnp.log(scaled) + jnp.where(x < 0, log_density, lost / scaled)
+    slope = jnp.where(x < 0, 1, density) / scaled
     return value, slope
 
 

@@ -8,7 +8,6 @@ precisions) it leaves to `jax.random`.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,7 +23,6 @@ PARITY = 0x1BD11BDA
 ONE_IN_BITS = 0x3F800000  # the float32 1.0, under whose exponent random mantissas make [1, 2)
 MANTISSA_SHIFT = 9
 DRAWS_STREAM = 2**32 - 4  # beside the streams of training, epochs and loop
-UNLIKELY = np.uint32(0x9E3779B9)  # a word that a key ends with once in four billion
 LOWEST_UNIFORM = np.nextafter(np.float32(-1.0), np.float32(0.0))
 
 Words = UInt32[Array, "..."]
@@ -67,19 +65,6 @@ def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]
         return jax.random.fold_in(key, number)
     low = jnp.asarray(number, jnp.uint32)
     return _as_keys(*_rounds(jax.random.key_data(key), jnp.zeros_like(low), low))
-
-
-def once(function: Callable[[Array], Array], keys: Array) -> Array:
-    """`function(keys)`, in memory.
-
-    XLA would fuse a hash or a draw into everything that uses it, and so compile and compute it
-    several times. It does not look into a loop whose length it cannot know: here one, or two to the
-    same effect.
-    """
-    shape = jax.eval_shape(function, keys)
-    num_times = 1 + (jax.random.key_data(keys).ravel()[-1] == UNLIKELY)
-    start = jnp.zeros(shape.shape, shape.dtype)
-    return jax.lax.fori_loop(0, num_times, lambda *_: function(keys), start)
 
 
 def _is_threefry(key: Array) -> bool:

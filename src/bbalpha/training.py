@@ -30,6 +30,7 @@ from bbalpha.checks import (
 from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
 from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
 from bbalpha.layout import Layout
+from bbalpha.memory import in_memory
 from bbalpha.optimizers import Optimizer, adam, as_tree
 from bbalpha.posterior import Posterior
 
@@ -307,12 +308,11 @@ def noise_keys(state: FitState) -> Key[Array, " draws"]:
     """One key for the noise of each draw, the same for `resample_every` steps."""
     period = state.step // state.method.resample_every
 
-    def words(key: Array) -> Array:
-        key = threefry.fold_in(threefry.fold_in(key, NOISE_STREAM), period)
-        return jax.random.key_data(threefry.consecutive(key, state.method.num_samples))
-
-    impl = str(jax.random.key_impl(state.key))
-    return jax.random.wrap_key_data(threefry.once(words, state.key), impl=impl)
+    key = threefry.fold_in(threefry.fold_in(state.key, NOISE_STREAM), period)
+    keys = threefry.consecutive(key, state.method.num_samples)
+    # A hash that is fused into the drawing would cost as much as the drawing.
+    words = in_memory(jax.random.key_data(keys), jax.random.key_data(state.key))
+    return jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(state.key)))
 
 
 def noise_of_steps(state: FitState) -> Noise:
