@@ -55,7 +55,7 @@ def test_float32_normals_and_keys_are_made_without_jax_random(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("jax.random was asked")
 
-    for name in ("normal", "fold_in", "split"):
+    for name in ("normal", "bits", "fold_in", "split"):
         monkeypatch.setattr(jax.random, name, refuse)
     threefry.normal(KEY, (3,), jnp.float32)
     threefry.fold_in(KEY, 3)

@@ -16,6 +16,8 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from bbalpha import threefry
+
 SHORTEST_LENGTH = 8  # of padded rows
 ROUNDINGS = 2  # units in the last place by which values of a constant may differ
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
@@ -275,7 +277,7 @@ def minibatch_rows(
     [2.5, 2.5, 0.0]
     """
     num_batches = -(-num_slots // batch_size)
-    lot = jax.random.bits(key, (num_slots,), dtype=jnp.uint32)
+    lot = threefry.bits(key, num_slots)
     # The sort is stable, so a padding slot follows even a real one that drew the largest lot.
     lot = jnp.where(jnp.arange(num_slots) < num_rows, lot, np.uint32(2**32 - 1))
     order = jnp.argsort(lot, stable=True)

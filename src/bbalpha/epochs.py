@@ -3,7 +3,6 @@
 What compiles depends on shapes and functions alone, never on α, the data or the number of steps.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,9 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from bbalpha import threefry
 from bbalpha.data import minibatch_rows
-from bbalpha.families import Noise
-from bbalpha.training import FitState, energy_of_batch, noise_keys, noise_of_steps, step_with_noise
+from bbalpha.training import (
+    FitState,
+    energy_of_batch,
+    next_noise,
+    noise_keys,
+    noise_of_steps,
+    step_with_noise,
+)
 
 CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # how many rows at a time the energy on the full data takes
@@ -47,10 +53,20 @@ def run_steps(
     first step that is not finite.
     """
     num_batches = -(-rows.num_rows // batch_size)
-    last_step = state.step + num_steps
+    first_step, last_step = state.step, state.step + num_steps
+
+    def run_batch(order: Order, carry: tuple) -> tuple:
+        state, noise, energy, _ = carry
+        taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
+        share = jnp.sum(weights > 0) / rows.num_rows
+        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+        weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
+        noise = next_noise(state, noise, first_step)
+        state, info = step_with_noise(state, batch, weights, noise)
+        return state, noise, energy + share.astype(energy.dtype) * info.energy, info.finite
 
     def run_epoch(carry: tuple) -> tuple:
-        state, order, sums, index, _ = carry
+        state, order, noise, sums, index, _ = carry
         order = jax.lax.cond(
             state.step % num_batches == 0,
             lambda: order_of_epoch(state, rows, batch_size),
@@ -58,14 +74,18 @@ def run_steps(
         )
         end_of_epoch = (state.step // num_batches + 1) * num_batches
         end = jnp.minimum(end_of_epoch, last_step)
-        state, energy, finite = _run_until(end, state, rows, order, num_batches)
-        return state, order, sums.at[index].set(energy), index + 1, finite
+        state, noise, energy, finite = jax.lax.while_loop(
+            lambda carry: (carry[0].step < end) & carry[3],
+            partial(run_batch, order),
+            (state, noise, jnp.zeros_like(state.alpha), jnp.array(True)),
+        )
+        return state, order, noise, sums.at[index].set(energy), index + 1, finite
 
     sums = jnp.zeros(CHUNK_EPOCHS + 1, state.alpha.dtype)
-    state, order, sums, _, finite = jax.lax.while_loop(
-        lambda carry: (carry[0].step < last_step) & carry[4],
+    state, order, _, sums, _, finite = jax.lax.while_loop(
+        lambda carry: (carry[0].step < last_step) & carry[5],
         run_epoch,
-        (state, order, sums, 0, jnp.array(True)),
+        (state, order, noise_of_steps(state), sums, 0, jnp.array(True)),
     )
     return state, order, sums, finite
 
@@ -73,8 +93,8 @@ def run_steps(
 def order_of_epoch(state: FitState, rows: Rows, batch_size: int) -> Order:
     """The rows and weights of the batches of the epoch that the state is in."""
     num_batches = -(-rows.num_rows // batch_size)
-    key = jax.random.fold_in(state.key, ORDER_STREAM)
-    key = jax.random.fold_in(key, state.step // num_batches)
+    key = threefry.fold_in(state.key, ORDER_STREAM)
+    key = threefry.fold_in(key, state.step // num_batches)
     return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
 
 
@@ -129,33 +149,3 @@ def full_energy_many(
 def _axes(data_axis: int | None) -> Any:
     """Which axis of each field of `Rows` is the replicas."""
     return cast(Any, Rows)(data_axis, data_axis, None)
-
-
-def _run_until(
-    end: Int[Array, ""], state: FitState, rows: Rows, order: Order, num_batches: Int[Array, ""]
-) -> tuple[FitState, Float[Array, ""], Bool[Array, ""]]:
-    """The state at a step of this epoch, the energy of the way there, and whether it was finite."""
-    resample_every = state.method.resample_every
-
-    def loop(end: Int[Array, ""], run: Callable[[tuple], tuple], carry: tuple) -> tuple:
-        return jax.lax.while_loop(lambda carry: (carry[0].step < end) & carry[2], run, carry)
-
-    def run_batch(noise: Noise | None, carry: tuple) -> tuple:
-        state, energy, _ = carry
-        taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
-        share = jnp.sum(weights > 0) / rows.num_rows
-        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-        weights = (weights * rows.sample_weight[taken]).astype(state.num_data.dtype)
-        noise = noise_keys(state) if noise is None else noise
-        state, info = step_with_noise(state, batch, weights, noise)
-        return state, energy + share.astype(energy.dtype) * info.energy, info.finite
-
-    def run_period(carry: tuple) -> tuple:
-        """The steps that share their noise, which is drawn once."""
-        state = carry[0]
-        end_of_period = (state.step // resample_every + 1) * resample_every
-        run = partial(run_batch, noise_of_steps(state))
-        return loop(jnp.minimum(end, end_of_period), run, carry)
-
-    run = partial(run_batch, None) if resample_every == 1 else run_period
-    return loop(end, run, (state, jnp.zeros_like(state.alpha), jnp.array(True)))

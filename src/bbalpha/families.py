@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha import threefry
-from bbalpha.memory import in_memory
+from bbalpha.memory import in_memory, once
 from bbalpha.special import LOG_TWO_PI
 
 Noise = Key[Array, " draws"] | Float[Array, "draws noise"]
@@ -302,7 +302,7 @@ def map_draws(
 
     def of_chunk(noise: Noise) -> PyTree:
         if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
-            noise = in_memory(jax.vmap(q.noise)(noise), jax.random.key_data(noise))
+            noise = draw_noise(q, noise)
         params = in_memory(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
         return jax.vmap(function)(params, noise)
 
@@ -315,6 +315,16 @@ def map_draws(
     chunks = noise.reshape(num_chunks, sample_chunk, *noise.shape[1:])
     results = jax.lax.map(jax.checkpoint(of_chunk, prevent_cse=False), chunks)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
+
+
+def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noise"]:
+    """The noise of each key, drawn once although much depends on it."""
+    impl = jax.random.key_impl(keys)
+
+    def draw(words: Array) -> Array:
+        return jax.vmap(q.noise)(jax.random.wrap_key_data(words, impl=impl))
+
+    return once(draw, jax.random.key_data(keys))
 
 
 def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:

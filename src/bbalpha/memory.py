@@ -1,20 +1,37 @@
-"""Values that are computed once and stored, where the compiler would compute them again."""
+"""Values that are computed once and stored, where the compiler would compute them again.
+
+XLA fuses what is cheap, or seems so, into everything that uses it: a hash, a draw, the parameters
+of all draws. Its CPU compiler drops `jax.lax.optimization_barrier` before it fuses, but it does not
+look into a loop whose length it cannot know, and such a loop takes its start from memory.
+"""
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped
 
-UNLIKELY = 40503.0
+UNLIKELY = 40503
+
+
+def once(function: Callable[[Array], Array], words: Array) -> Array:
+    """Return `function(words)`, computed inside of a loop: its constants stay there too.
+
+    >>> from bbalpha.memory import once
+    >>> once(jnp.square, jnp.arange(3)).tolist()
+    [0, 1, 4]
+    """
+    shape = jax.eval_shape(function, words)
+    start = jnp.zeros(shape.shape, shape.dtype)
+    num_turns = 1 + _is_unlikely(words)  # two turns have the effect of one
+    return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
 
 
 @jax.custom_jvp
 def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """Return `values` as they are, from memory.
+    """Return `values` as they are, with their derivatives.
 
-    XLA fuses what is cheap, or seems so, into everything that uses it: a draw, a hash, the
-    parameters of all draws. Its CPU compiler drops `jax.lax.optimization_barrier` before it fuses,
-    but a loop whose length it cannot know takes its start from memory, in place. This one has no
-    turn, or one that changes nothing.
+    The loop has no turn, or one that changes nothing.
 
     Args:
         values: what to store.
@@ -24,15 +41,19 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
     >>> print(jax.grad(lambda x: in_memory(x**2, x).sum())(jnp.array([1.0, 2.0])))
     [2. 4.]
     """
-    first = jnp.sum(given.ravel()[:1])
-    num_turns = (first == jnp.asarray(UNLIKELY, given.dtype)).astype(jnp.int32)
 
     def unchanged(turn: Array, values: Array) -> Array:
         return jnp.where(turn < 0, jnp.zeros_like(values), values)
 
-    return jax.lax.fori_loop(0, num_turns, unchanged, values)
+    return jax.lax.fori_loop(0, _is_unlikely(given), unchanged, values)
 
 
 @in_memory.defjvp
 def _in_memory_jvp(primals, tangents):
     return in_memory(*primals), tangents[0]
+
+
+def _is_unlikely(given: Array) -> Array:
+    """0, or rarely 1: which of them, the compiler cannot know."""
+    first = jnp.sum(given.ravel()[:1])
+    return (first == jnp.asarray(UNLIKELY, given.dtype)).astype(jnp.int32)

@@ -109,8 +109,8 @@ def _log_ndtr_and_slope(x: Array) -> tuple[Array, Array]:
     density = jnp.exp(log_density)
     smaller = density * ratio  # Φ(−|x|)
     scaled = jnp.where(x < 0, ratio, 1 - smaller)  # Φ(x)/φ(x) below 0, Φ(x) above
-    lost = 1 - scaled - smaller  # of Φ(x) when 1 − Φ(−x) was rounded
-    value = jnp.log(scaled) + jnp.where(x < 0, log_density, lost / scaled)
+    lost = 1 - scaled - smaller  # what rounding took from 1 − Φ(−x), the digits of log Φ near 0
+    value = jnp.log(scaled) + jnp.where(x < 0, log_density, lost)
     slope = jnp.where(x < 0, 1, density) / scaled
     return value, slope
 

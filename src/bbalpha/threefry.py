@@ -38,11 +38,19 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
     """
     if dtype != jnp.float32 or not _is_threefry(key):
         return jax.random.normal(key, shape, dtype)
-    high, low = _encrypt(key, math.prod(shape))
-    mantissa = ((high ^ low) >> MANTISSA_SHIFT) | np.uint32(ONE_IN_BITS)
+    mantissa = (bits(key, math.prod(shape)) >> MANTISSA_SHIFT) | np.uint32(ONE_IN_BITS)
     uniform = jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1
     uniform = jnp.maximum(LOWEST_UNIFORM, uniform * (1 - LOWEST_UNIFORM) + LOWEST_UNIFORM)
     return (np.float32(math.sqrt(2)) * erf_inv(uniform)).reshape(shape)
+
+
+def bits(key: Key[Array, ""], num: int) -> UInt32[Array, " num"]:
+    """Random words, those of `jax.random.bits`."""
+    if not _is_threefry(key):
+        return jax.random.bits(key, (num,), jnp.uint32)
+    low = jax.lax.iota(jnp.uint32, num)
+    high, low = _rounds(jax.random.key_data(key), jnp.zeros_like(low), low)
+    return high ^ low
 
 
 def consecutive(key: Key[Array, ""], num: int) -> Key[Array, " num"]:
@@ -74,12 +82,6 @@ def _is_threefry(key: Array) -> bool:
 
 def _as_keys(high: Words, low: Words) -> Array:
     return jax.random.wrap_key_data(jnp.stack([high, low], axis=-1), impl="threefry2x32")
-
-
-def _encrypt(key: Array, num: int) -> tuple[Words, Words]:
-    """The two words for each of the counts 0, …, num − 1."""
-    low = jax.lax.iota(jnp.uint32, num)
-    return _rounds(jax.random.key_data(key), jnp.zeros_like(low), low)
 
 
 def _rounds(key: UInt32[Array, " 2"], high: Words, low: Words) -> tuple[Words, Words]:

@@ -316,11 +316,27 @@ def noise_keys(state: FitState) -> Key[Array, " draws"]:
 
 
 def noise_of_steps(state: FitState) -> Noise:
-    """The noise that the next steps share; what is too large to be kept is left as keys."""
+    """The noise that the next steps share; left as keys if it is of one step, or large."""
     q, _ = distributions(state.variables, state.prior, state.method.layout)
     keys = noise_keys(state)
     draw = jax.vmap(q.noise)
-    return keys if jax.eval_shape(draw, keys).size > KEPT_NOISE else draw(keys)
+    is_kept = state.method.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
+    return draw(keys) if is_kept else keys
+
+
+def next_noise(state: FitState, noise: Noise, begin: Int[Array, ""]) -> Noise:
+    """The noise of the next step, given that of the step before it, or of step `begin` itself."""
+    resample_every = state.method.resample_every
+    if resample_every == 1:
+        return noise_of_steps(state)
+
+    def redraw(turn: Int[Array, ""], _: Noise) -> Noise:
+        # The turn is 0. Without it XLA would draw before the loop, and so at every step.
+        return noise_of_steps(dataclasses.replace(state, step=state.step + turn))
+
+    # A loop of no turn or one, because `jax.lax.cond` would copy what is kept.
+    is_due = (state.step % resample_every == 0) & (state.step > begin)
+    return jax.lax.fori_loop(0, is_due.astype(int), redraw, noise)
 
 
 def _sum_of_squares(*trees: PyTree) -> Float[Array, ""]:
