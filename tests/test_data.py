@@ -15,6 +15,7 @@ from bbalpha.data import (
     minibatch_rows,
     padded_length,
     splits,
+    stable_argsort,
     standardize,
 )
 
@@ -349,6 +350,15 @@ def test_weighted_batch_sums_average_to_the_full_sum(num_rows, num_slots, batch_
     np.testing.assert_allclose((sizes / num_rows * sums).sum(), values[:num_rows].sum(), atol=2e-5)
     full = sizes > 0
     np.testing.assert_allclose(weights.sum(axis=1)[full], num_rows, rtol=2e-5)
+
+
+@pytest.mark.parametrize("num_words", [1, 2, 3, 300, 1024, 1025, 70_000, 600_000])
+@pytest.mark.parametrize("largest", [0, 7, 2**16, 2**32 - 1])
+def test_words_are_sorted_in_the_order_of_numpy_with_ties_in_their_places(num_words, largest):
+    random = np.random.default_rng(0)
+    words = random.integers(0, largest, num_words, np.uint32, endpoint=True)
+    expected = np.argsort(words, stable=True)
+    np.testing.assert_array_equal(jax.jit(stable_argsort)(jnp.asarray(words)), expected)
 
 
 def test_every_row_is_equally_likely_at_every_position():

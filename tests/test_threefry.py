@@ -1,11 +1,14 @@
-"""Noise is that of `jax.random`, and neighboring keys give independent noise."""
+"""Words and keys are those of `jax.random`; noise is Gaussian, and independent across keys."""
+
+import itertools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 import scipy.stats
+from jax.extend.random import threefry_2x32
 
 from bbalpha import threefry
 
@@ -21,14 +24,28 @@ def key_of_words(first, last):
     return jax.random.wrap_key_data(np.array([first, last], np.uint32))
 
 
+def box_muller(high, low):
+    """Pairs of normals from pairs of words in double precision, as `threefry.py` defines them."""
+    radius = np.sqrt(-2 * np.log(((high >> 8) + 1.0) / 2**24))
+    angle = 2 * np.pi * (low & (2**23 - 1)) / 2**26
+    cosine, sine = np.cos(angle), np.sin(angle)
+    swap = low >> 29 & 1 == 1
+    first, second = np.where(swap, sine, cosine), np.where(swap, cosine, sine)
+    signs = 1 - 2.0 * (low >> 31 & 1), 1 - 2.0 * (low >> 30 & 1)
+    return radius * first * signs[0], radius * second * signs[1]
+
+
 def exact_normals(key, shape):
-    """The quantiles of the uniform numbers that `jax.random.normal` draws, in double precision."""
-    uniform = jax.random.uniform(key, shape, jnp.float32, minval=threefry.LOWEST_UNIFORM, maxval=1)
-    return np.sqrt(2) * scipy.special.erfinv(np.asarray(uniform, np.float64))
+    """The normals of a key in double precision, from the words of jax's own Threefry."""
+    num_pairs = (math.prod(shape) + 1) // 2
+    counts = np.concatenate([np.zeros(num_pairs), np.arange(num_pairs)]).astype(np.uint32)
+    words = np.asarray(threefry_2x32(jax.random.key_data(key), counts))
+    pairs = box_muller(words[:num_pairs], words[num_pairs:])
+    return np.concatenate(pairs)[: math.prod(shape)].reshape(shape)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (1001,), (7, 5), (4, 3, 2), (100_003,)])
-def test_float32_normals_are_those_of_jax_random(shape):
+def test_float32_normals_are_those_of_their_definition(shape):
     def draw(key):
         return threefry.normal(key, shape, jnp.float32)
 
@@ -38,15 +55,29 @@ def test_float32_normals_are_those_of_jax_random(shape):
         assert draw(key).dtype == jnp.float32
         for found in (draw(key), compiled(key)):
             np.testing.assert_allclose(found, exact_normals(key, shape), rtol=5e-7)
-            np.testing.assert_allclose(found, jax.random.normal(key, shape), rtol=1e-5)
 
 
-def test_float32_normals_of_many_keys_are_those_of_jax_random():
+def test_float32_normals_of_many_keys_are_those_of_each():
     keys = jax.random.split(KEY, 50).reshape(5, 10)
     draw = jax.vmap(jax.vmap(lambda key: threefry.normal(key, (31,), jnp.float32)))
     expected = np.array([[exact_normals(key, (31,)) for key in row] for row in keys])
     np.testing.assert_allclose(draw(keys), expected, rtol=5e-7)
     np.testing.assert_allclose(jax.jit(draw)(keys), expected, rtol=5e-7)
+
+
+def test_extreme_words_give_finite_normals():
+    words = np.array([0, 255, 256, 2**23, 2**29, 2**30, 2**31, 2**32 - 256, 2**32 - 1], np.uint32)
+    high, low = (grid.ravel() for grid in np.meshgrid(words, words))
+    pairs = np.asarray(threefry.normal_pairs(jnp.asarray(high), jnp.asarray(low)))
+    np.testing.assert_allclose((pairs.real, pairs.imag), box_muller(high, low), rtol=5e-7)
+    assert np.abs(pairs.real).max() == pytest.approx(np.sqrt(48 * np.log(2)))  # −2 log 2⁻²⁴
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("num", [1, 2, 1001])
+def test_bits_are_those_of_jax_random(seed, num):
+    key = jax.random.key(seed)
+    np.testing.assert_array_equal(threefry.bits(key, num), jax.random.bits(key, (num,), jnp.uint32))
 
 
 def test_float32_normals_and_keys_are_made_without_jax_random(monkeypatch):
@@ -58,6 +89,7 @@ def test_float32_normals_and_keys_are_made_without_jax_random(monkeypatch):
     for name in ("normal", "bits", "fold_in", "split"):
         monkeypatch.setattr(jax.random, name, refuse)
     threefry.normal(KEY, (3,), jnp.float32)
+    threefry.bits(KEY, 3)
     threefry.fold_in(KEY, 3)
     threefry.consecutive(KEY, 3)
 
@@ -80,6 +112,7 @@ def test_other_generators_are_left_to_jax_random():
     np.testing.assert_array_equal(
         threefry.normal(key, (1001,), jnp.float32), jax.random.normal(key, (1001,))
     )
+    np.testing.assert_array_equal(threefry.bits(key, 7), jax.random.bits(key, (7,), jnp.uint32))
     assert words_of(threefry.fold_in(key, 5)) == words_of(jax.random.fold_in(key, 5))
     keys = threefry.consecutive(key, 4)
     assert jax.random.key_impl(keys) == "rbg"
@@ -153,3 +186,15 @@ def test_noise_of_one_key_and_one_number_of_many_keys_are_standard_normal():
     across = jax.vmap(lambda key: threefry.normal(key, (1,), jnp.float32))(keys)[:, 0]
     for noise in (along, across):
         assert scipy.stats.kstest(np.asarray(noise, np.float64), "norm").pvalue > 1e-4
+
+
+def test_the_numbers_of_a_pair_are_independent_and_their_tails_gaussian():
+    num_pairs = 2_000_000
+    noise = np.asarray(threefry.normal(KEY, (2 * num_pairs,), jnp.float32), np.float64)
+    first, second = noise.reshape(2, num_pairs)
+    for f, g in itertools.product([lambda x: x, lambda x: (x**2 - 1) / np.sqrt(2)], repeat=2):
+        # Both have mean 0 and variance 1, and so has the normalized sum of their products.
+        assert abs(np.sum(f(first) * g(second))) < 4 * np.sqrt(num_pairs)
+    for bound in (1, 2, 3, 4, 4.5):
+        expected = 2 * num_pairs * 2 * scipy.stats.norm.cdf(-bound)
+        assert abs(np.sum(np.abs(noise) > bound) - expected) < 4 * np.sqrt(expected)

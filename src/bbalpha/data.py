@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray, UInt32
 
 from bbalpha import threefry
 
@@ -280,11 +280,26 @@ def minibatch_rows(
     lot = threefry.bits(key, num_slots)
     # The sort is stable, so a padding slot follows even a real one that drew the largest lot.
     lot = jnp.where(jnp.arange(num_slots) < num_rows, lot, np.uint32(2**32 - 1))
-    order = jnp.argsort(lot, stable=True)
+    order = stable_argsort(lot)
     order = jnp.pad(order, (0, num_batches * batch_size - num_slots))
     real = (jnp.arange(order.size) < num_rows).reshape(num_batches, batch_size)
     sizes = jnp.maximum(real.sum(axis=1, keepdims=True), 1)  # |S_b|, 1 if the batch is empty
     return jnp.where(real, order.reshape(real.shape), 0), jnp.where(real, num_rows / sizes, 0.0)
+
+
+def stable_argsort(words: UInt32[Array, " num"]) -> Int[Array, " num"]:
+    """Return `jnp.argsort(words, stable=True)`, two or three times as fast on CPU.
+
+    There XLA sorts one array of integers several times faster than an array with its places. So a
+    few bits of each word are packed with its place into one integer, the lowest ones first.
+    """
+    num_bits = max(1, (len(words) - 1).bit_length())  # of a place
+    places = jax.lax.iota(jnp.uint32, len(words))
+    order = places.astype(int)
+    for shift in range(0, 32, 32 - num_bits):
+        packed = jnp.sort(((words[order] >> shift) << num_bits) | places, stable=False)
+        order = order[packed & np.uint32(2**num_bits - 1)]
+    return order
 
 
 def padded_length(num_rows: int) -> int:

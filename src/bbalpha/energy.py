@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha.checks import check_one_per_datum
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_draws
+from bbalpha.memory import in_memory
 
 Number = float | int | Float[Array, ""]
 VectorLogLikelihood = Callable[[Float[Array, " params"], PyTree], Float[Array, " batch"]]
@@ -76,7 +77,7 @@ def chunked_energy(
 ) -> Float[Array, ""]:
     """The energy of `alpha_energy` with one chunk of draws in memory."""
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = map_draws(ratio, q, noise, sample_chunk)
+    log_ratio = in_memory(map_draws(ratio, q, noise, sample_chunk), jnp.asarray(num_data))
     return _weighted_energy(log_ratio, alpha, num_data, weights)
 
 

@@ -49,31 +49,6 @@ MILLS_DOUBLE = (
     4.2987604360337872e-01,
     6.3478925072255588e-01,
 )
-# erf⁻¹(u)/u = p(w − 2.5) where w = −log(1 − u²) < 5, and q(√w − 3) from there on; highest power
-# first. M. Giles, Approximating the erfinv function, GPU Computing Gems 2, 2011, single precision.
-ERF_INV_CENTER = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-ERF_INV_TAIL = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
-ERF_INV_TAIL_START = 5.0
 STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
 LOG_TWO_PI = math.log(2 * math.pi)
 NODES_SINGLE, NODES_DOUBLE = 14, 24  # of a table along each axis. Errors: 2e-8, 5e-12
@@ -122,24 +97,6 @@ def _mills_ratio(t: Array) -> Array:
     for coefficient in MILLS_DOUBLE if t.dtype == jnp.float64 else MILLS_SINGLE:
         value = value * (2 * w - 1) + coefficient
     return w * value
-
-
-def erf_inv(u: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return erf⁻¹(u) in single precision, for −1 < u < 1.
-
-    `jax.lax.erf_inv` takes log1p(−u²), where u² has lost the digits that matter near ±1. The
-    logarithm of (1 − u)(1 + u) keeps them, and is faster.
-    """
-    w = -jnp.log((1 - u) * (1 + u))
-    in_tail = w >= ERF_INV_TAIL_START
-    x = jnp.where(in_tail, jnp.sqrt(w) - 3, w - 2.5)
-    first, *others = (
-        jnp.where(in_tail, *pair) for pair in zip(ERF_INV_TAIL, ERF_INV_CENTER, strict=True)
-    )
-    value = first
-    for coefficient in others:
-        value = value * x + coefficient
-    return value * u
 
 
 def poisson_log_height(counts: Array) -> Array:
