@@ -2,7 +2,8 @@
 
 XLA fuses what is cheap, or seems so, into everything that uses it: a hash, a draw, the parameters
 of all draws. Its CPU compiler drops `jax.lax.optimization_barrier` before it fuses, but it does not
-look into a loop whose length it cannot know, and such a loop takes its start from memory.
+look into a loop whose length it cannot know, and such a loop takes its start from memory. On other
+platforms, where a loop is costly and computing again is cheap, nothing is done.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,14 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
     >>> once(jnp.square, jnp.arange(3)).tolist()
     [0, 1, 4]
     """
-    shape = jax.eval_shape(function, words)
-    start = jnp.zeros(shape.shape, shape.dtype)
-    num_turns = 1 + _is_unlikely(words)  # two turns have the effect of one
-    return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
+
+    def loop(words: Array) -> Array:
+        shape = jax.eval_shape(function, words)
+        start = jnp.zeros(shape.shape, shape.dtype)
+        num_turns = 1 + _is_unlikely(words)  # two turns have the effect of one
+        return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
+
+    return jax.lax.platform_dependent(words, cpu=loop, default=function)
 
 
 @jax.custom_jvp
@@ -45,7 +50,10 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
     def unchanged(turn: Array, values: Array) -> Array:
         return jnp.where(turn < 0, jnp.zeros_like(values), values)
 
-    return jax.lax.fori_loop(0, _is_unlikely(given), unchanged, values)
+    def loop(values: Array, given: Array) -> Array:
+        return jax.lax.fori_loop(0, _is_unlikely(given), unchanged, values)
+
+    return jax.lax.platform_dependent(values, given, cpu=loop, default=lambda values, _: values)
 
 
 @in_memory.defjvp
