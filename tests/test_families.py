@@ -195,6 +195,28 @@ def test_draws_and_gradients_do_not_depend_on_the_chunk(x64):
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), gradient, expected_gradient)
 
 
+def test_products_that_fit_are_kept_for_the_backward_pass_and_change_no_gradient(x64):
+    """Of two products the derivative asks for the first, 4 numbers for each of ten draws."""
+    first, second = jnp.arange(12.0).reshape(4, 3) / 10, jnp.arange(8.0).reshape(2, 4) / 10
+    q = members()["diagonal"]
+    noise = jax.vmap(q.noise)(jax.random.split(KEY, 10))
+
+    def total(q, kept_products):
+        def of_draw(params, _):
+            return second @ jnp.tanh(first @ jnp.sin(params))
+
+        return jnp.sum(jnp.square(map_draws(of_draw, q, noise, 5, kept_products)))
+
+    gradients, num_products = {}, {}
+    for kept in (0, 39, 40):
+        gradient = jax.grad(partial(total, kept_products=kept))
+        gradients[kept] = gradient(q)
+        num_products[kept] = str(jax.make_jaxpr(gradient)(q)).count("dot_general")
+    assert num_products == {0: 5, 39: 5, 40: 4}  # two forward, two backward, one computed again
+    for kept in (39, 40):
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10), gradients[kept], gradients[0])
+
+
 def test_small_models_take_all_draws_at_once_and_large_ones_few():
     assert chunk_of_draws(num_params=1501, num_rows=32, num_samples=100) == 100
     assert chunk_of_draws(num_params=1501, num_rows=32, num_samples=10_000) < 200

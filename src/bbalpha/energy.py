@@ -16,6 +16,8 @@ from bbalpha.checks import check_one_per_datum
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_draws
 from bbalpha.memory import in_memory
 
+KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
+
 Number = float | int | Float[Array, ""]
 VectorLogLikelihood = Callable[[Float[Array, " params"], PyTree], Float[Array, " batch"]]
 
@@ -75,9 +77,10 @@ def chunked_energy(
     sample_chunk: int,
     weights: Float[Array, " batch"] | None = None,
 ) -> Float[Array, ""]:
-    """The energy of `alpha_energy` with one chunk of draws in memory."""
+    """The energy of `alpha_energy` with one chunk of draws in memory, and products if they fit."""
     ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = in_memory(map_draws(ratio, q, noise, sample_chunk), jnp.asarray(num_data))
+    log_ratio = map_draws(ratio, q, noise, sample_chunk, kept_products=KEPT_PRODUCTS)
+    log_ratio = in_memory(log_ratio, jnp.asarray(num_data))
     return _weighted_energy(log_ratio, alpha, num_data, weights)
 
 

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from bbalpha import threefry
 from bbalpha.memory import in_memory, once
@@ -293,27 +293,39 @@ def map_draws(
     q: Family,
     noise: Noise,
     sample_chunk: int,
+    kept_products: int = 0,
 ) -> PyTree:
     """`function` of the parameters and the noise of every draw, with one chunk of draws in memory.
 
     A draw whose noise comes from a key has a key of its own, so the chunk size changes time and
-    memory but not the result. The chunks are recomputed in the backward pass instead of being kept.
+    memory but not the result. The chunks are recomputed in the backward pass instead of being kept;
+    their matrix products, which take most of the time, are kept if those of all draws have at most
+    `kept_products` numbers.
     """
 
-    def of_chunk(noise: Noise) -> PyTree:
-        if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
-            noise = draw_noise(q, noise)
+    def of_noise(noise: Float[Array, "draws noise"]) -> PyTree:
         params = in_memory(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
         return jax.vmap(function)(params, noise)
 
+    def take(start: int | Int[Array, ""]) -> Float[Array, "draws noise"]:
+        chunk = jax.lax.dynamic_slice_in_dim(noise, start, sample_chunk)
+        return draw_noise(q, chunk) if _are_keys(chunk) else chunk
+
     num_samples = len(noise)
+    sample_chunk = min(sample_chunk, num_samples)
     num_chunks = -(-num_samples // sample_chunk)
     if num_chunks == 1:
-        return of_chunk(noise)
+        return of_noise(take(0))
     if num_samples % sample_chunk:  # what overhangs is dropped below
         noise = noise[jnp.arange(num_chunks * sample_chunk) % num_samples]
-    chunks = noise.reshape(num_chunks, sample_chunk, *noise.shape[1:])
-    results = jax.lax.map(jax.checkpoint(of_chunk, prevent_cse=False), chunks)
+    policy = jax.checkpoint_policies.nothing_saveable
+    if kept_products > 0:
+        num_products = num_chunks * _size_of_products(of_noise, jax.eval_shape(take, 0))
+        if num_products <= kept_products:
+            policy = jax.checkpoint_policies.dots_saveable
+    # The starts are mapped, not the noise in chunks, of which XLA would make a copy.
+    of_chunk = jax.checkpoint(lambda start: of_noise(take(start)), prevent_cse=False, policy=policy)
+    results = jax.lax.map(of_chunk, jnp.arange(0, len(noise), sample_chunk))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
 
 
@@ -337,3 +349,19 @@ def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:
         return num_samples
     num_chunks = -(-num_samples // max(1, CHUNK_ELEMENTS // elements))
     return -(-num_samples // num_chunks)
+
+
+def _are_keys(noise: Noise) -> bool:
+    return jnp.issubdtype(noise.dtype, jax.dtypes.prng_key)
+
+
+def _size_of_products(function: Callable[[Array], PyTree], noise: jax.ShapeDtypeStruct) -> int:
+    """How many numbers the matrix products are that the derivative of a function asks for."""
+
+    def num_kept(policy: Callable[..., bool]) -> int:
+        function_again = jax.checkpoint(function, policy=policy)
+        kept = jax.eval_shape(lambda noise: jax.vjp(function_again, noise)[1], noise)
+        return sum(leaf.size for leaf in jax.tree.leaves(kept))
+
+    policies = jax.checkpoint_policies
+    return num_kept(policies.dots_saveable) - num_kept(policies.nothing_saveable)
