@@ -5,6 +5,7 @@
 
 import argparse
 import datetime
+from functools import partial
 from pathlib import Path
 
 import felt
@@ -76,9 +77,11 @@ def steps_part(say):
     pair["ours"] = times["ours"]  # one step in one call would count the call
     add(what, pair, "ours", "lightning-uq-box", 0.005)
 
-    times = compare(problems.classification(), 10, common | every_ten, 3)
+    once = {"products, forward once": partial(steps.products, again=False)}
+    times = compare(problems.classification(), 10, common | every_ten | once, 3)
     what = "(c) network 784-400-400-10, \\|S\\| = 250, K = 50"
     add(f"{what}, redrawn every 10", times, "every 10", "products", 1.5)
+    add(f"{what}, redrawn every 10", times, "every 10", "products, forward once")
     add(f"{what}, redrawn every 10", times, "every 10", "naive, every 10", 0.35)
     add(what, times, "ours", "products", 2.2)
     add(what, times, "ours", "naive")

@@ -9,7 +9,7 @@ from timing import run_python, seconds
 
 import bbalpha as bb
 
-NUM_SAMPLES = (2, 10, 100, 1000, 10_000)
+NUM_SAMPLES = (1, 10, 100, 1000, 10_000)
 NUM_DATA = (1000, 10_000, 100_000, 1_000_000)
 NUM_HIDDEN = (10, 30, 100, 300, 1000)
 NUM_REPLICAS = (1, 2, 5, 10, 20, 50)

@@ -125,23 +125,24 @@ def lightnings(problem, num_steps):
     return run
 
 
-def products(problem, num_steps):
+def products(problem, num_steps, again=True):
     """The matrix products of the steps alone: forward, backward, and the recomputed forward.
 
     Where all draws fit into one chunk nothing is recomputed, and layer one of all draws is a single
     product.
     """
-    recomputed = problem.name == "(c)"
+    one_by_one = problem.name == "(c)"
+    recomputed = one_by_one and again
     first, *_ = problem.layers
     inputs = jnp.asarray(problem.data[0][: problem.batch_size])
-    columns = 1 if recomputed else problem.num_samples
+    columns = 1 if one_by_one else problem.num_samples
     weights = [
         jnp.full((a, b * (columns if a == first else 1)), 1e-2) for a, b in pairwise(problem.layers)
     ]
 
     def of_draw(_, carry):
         units = [inputs + carry]
-        for matrix in weights[: len(weights) if recomputed else 1]:
+        for matrix in weights[: len(weights) if one_by_one else 1]:
             units.append(units[-1] @ matrix)
         total = units[-1][0, 0]
         if recomputed:
@@ -168,7 +169,7 @@ def state_of(problem, key, resample_every=1, sample_chunk=None):
         problem.params,
         num_data=problem.num_data,
         key=key,
-        alpha=ALPHA,
+        alpha=ALPHA if problem.num_samples > 1 else 0.0,  # with one draw no α matters
         hyperparams=problem.hyperparams,
         num_samples=problem.num_samples,
         resample_every=resample_every,

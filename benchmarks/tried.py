@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,11 @@ import steps
 from timing import seconds
 
 import bbalpha as bb
-from bbalpha import threefry
+from bbalpha import energy, threefry
 from bbalpha.families import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
+NUM_PARAMS_OF_C = 478_410
 REPEATS = 50
 
 
@@ -31,24 +33,28 @@ def normals():
         "`jax.random.normal`, a key per draw": lambda key: per_draw(
             jax.random.split(key, NUM_SAMPLES), jax.random.normal
         ),
-        "the rounds written out, a key per draw (taken)": lambda key: per_draw(
+        "the rounds written out, the inverse error function": lambda key: per_draw(
+            threefry.consecutive(key, NUM_SAMPLES), _inverse_error_function
+        ),
+        "the rounds written out, Box and Muller's transform (taken)": lambda key: per_draw(
             threefry.consecutive(key, NUM_SAMPLES), threefry.normal
         ),
-        "Box and Muller's two normals from two words": partial(_box_muller, shape=shape),
+        "Box and Muller's transform of the words of `jax.random`": partial(
+            _box_muller, shape=shape
+        ),
         "a multiplicative hash for Threefry": partial(_hashed, shape=shape),
     }
-    timed = {}
-    for name, draw in ways.items():
+    return _microseconds({name: _drawn(draw, shape) for name, draw in ways.items()})
 
-        def body(index, carry, draw=draw):
-            total, noise = carry
-            return total + noise[0, 0], draw(threefry.fold_in(jax.random.key(0), index))
 
-        start = (jnp.zeros(()), jnp.zeros(shape))
-        timed[name] = jax.jit(
-            lambda body=body, start=start: jax.lax.fori_loop(0, REPEATS, body, start)
-        )
-    return _microseconds(timed)
+def large_draw():
+    """Microseconds to draw the noise of one draw of (c), by each way."""
+    shape = (1, NUM_PARAMS_OF_C)
+    ways = {
+        "a table of 256 columns (taken)": lambda key: threefry.normal(key, shape, jnp.float32),
+        "one axis": partial(_in_one_axis, shape=shape),
+    }
+    return _microseconds({name: _drawn(draw, shape) for name, draw in ways.items()})
 
 
 def probit_gradients():
@@ -71,8 +77,12 @@ def probit_gradients():
 def layouts(problem, num_steps):
     """Milliseconds of a step that keeps its noise, with the weights in each layout."""
     plain = replace(problem, log_likelihood=problem.plain, params=problem.plain_params)
+    rows = [jnp.column_stack([layer["weights"], layer["biases"]]) for layer in problem.params]
     timed = {
         "a row of weights for each unit, multiplied from the left (taken)": problem,
+        "the same, with the bias at the end of the row": replace(
+            problem, log_likelihood=_log_likelihood_of_rows, params=rows
+        ),
         "a column of weights for each unit, `x @ w`": plain,
     }
     timed = {name: steps.ours(each, num_steps, resample_every=10) for name, each in timed.items()}
@@ -93,18 +103,64 @@ def chunks(problem, sizes, num_steps):
     }
 
 
+def products_kept(problem, num_steps):
+    """Milliseconds of a step that keeps its noise, with and without its products kept too."""
+    again = replace(problem, log_likelihood=lambda *args: problem.log_likelihood(*args))
+    timed = {
+        "kept (taken)": steps.ours(problem, num_steps, resample_every=10),
+        "computed again": steps.ours(again, num_steps, resample_every=10),
+    }
+    with mock.patch.object(energy, "KEPT_PRODUCTS", 0):  # while it is compiled
+        jax.block_until_ready(timed["computed again"]())
+    return {name: 1e3 * value / num_steps for name, value in seconds(timed, 3).items()}
+
+
 def of_all(say):
     """A title, a unit and the figures of each comparison."""
     say("ways to draw noise")
     yield "Noise of one step of (b), 100 × 1501 numbers", "µs", normals()
+    yield "Noise of one draw of (c), 478,410 numbers", "µs", large_draw()
     say("ways to log Φ")
     yield "log Φ and its derivative for (a), 100 × 32 margins", "µs", probit_gradients()
     say("layouts of the weights")
     yield "A step of (b), redrawn every 10", "ms", layouts(problems.regression(), 100)
     say("chunks of (b)")
     yield "A step of (b)", "ms", chunks(problems.regression(), (10, 25, 50, 100), 50)
+    say("products of (c), kept or not")
+    title = "Products of (c) from forward to backward pass, a step redrawn every 10"
+    yield title, "ms", products_kept(problems.classification(), 10)
     say("chunks of (c)")
     yield "A step of (c)", "ms", chunks(problems.classification(), (1, 2, 5, 10), 1)
+
+
+def _drawn(draw, shape):
+    """A loop that draws again and again."""
+
+    def body(index, carry):
+        total, noise = carry
+        return total + noise[0, 0], draw(threefry.fold_in(jax.random.key(0), index))
+
+    start = (jnp.zeros(()), jnp.zeros(shape))
+    return jax.jit(lambda: jax.lax.fori_loop(0, REPEATS, body, start))
+
+
+def _inverse_error_function(key, shape, dtype):
+    uniform = (threefry.bits(key, math.prod(shape)) >> 8).astype(dtype) * 2.0**-23
+    return (math.sqrt(2) * jax.lax.erf_inv(uniform - (1 - 2.0**-24))).reshape(shape)
+
+
+def _in_one_axis(key, shape):
+    with mock.patch.object(threefry, "TABLE_WIDTH", math.prod(shape)):
+        return threefry.normal(key, shape, jnp.float32)
+
+
+def _log_likelihood_of_rows(rows, batch, likelihood):
+    inputs, targets = batch
+    units, ones = inputs.T, jnp.ones((1, len(inputs)))
+    for layer in rows[:-1]:
+        units = jax.nn.relu(layer @ jnp.concatenate([units, ones]))
+    outputs = rows[-1] @ jnp.concatenate([units, ones])
+    return likelihood.log_prob(outputs.T, targets)
 
 
 def _box_muller(key, shape):

@@ -286,6 +286,14 @@ def test_float32_power_mean_agrees_with_float64(alpha, num_samples):
     np.testing.assert_allclose(found, reference_power_mean(values, alpha), rtol=1e-5)
 
 
+@pytest.mark.parametrize("num_samples", [100, 1000, 100_000])
+def test_float32_power_mean_sums_many_small_terms_beside_a_large_one(num_samples):
+    log_values = np.full((num_samples, 1), -17.0, np.float32)
+    log_values[0] = 0.0
+    expected = np.log(np.mean(np.exp(log_values.astype(np.float64))))
+    np.testing.assert_allclose(bb.log_power_mean(jnp.asarray(log_values), 1.0), expected, rtol=2e-5)
+
+
 @pytest.mark.parametrize("alpha", POWERS)
 def test_float32_power_mean_has_the_gradient_of_float64(alpha):
     values = np.random.default_rng(1).normal(-150, 10, size=(100, 20)).astype(np.float32)

@@ -78,7 +78,7 @@ def test_the_loop_equals_its_steps_where_several_share_their_noise(kept_noise, c
 
 
 def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(kept_noise):
-    """Counted while the program runs: four steps of the first epoch are two periods."""
+    """Counted while the program runs: the eight steps of two epochs are three periods."""
     drawn = []
 
     class CountingGaussian(bb.DiagonalGaussian):
@@ -87,8 +87,8 @@ def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(
             return super().noise(key)
 
     state = start(family=lambda mean, prior: CountingGaussian(mean, mean - 10.0))
-    jax.block_until_ready(run(state, NUM_BATCHES))
+    jax.block_until_ready(run(state, 2 * NUM_BATCHES))
     jax.effects_barrier()
-    num_periods, num_steps = 2, NUM_BATCHES
+    num_periods, num_steps = 3, 2 * NUM_BATCHES
     assert len(drawn) == NUM_SAMPLES * (num_periods if kept_noise > 1 else num_steps)
     assert len({tuple(words.tolist()) for words in drawn}) == NUM_SAMPLES * num_periods

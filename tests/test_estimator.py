@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.stats import multivariate_normal, norm
 
 import bbalpha as bb
+from bbalpha import threefry
 from bbalpha.energy import chunked_energy
 from bbalpha.training import energy_of_batch, noise_keys
 
@@ -111,7 +112,7 @@ def tolerance(request):
 def test_energy_and_gradient_for_given_noise_are_those_of_the_formula(name, tolerance):
     q, plain, size = families()[name]
     keys = jax.random.split(jax.random.key(2), 10)
-    noise = jax.vmap(lambda key: jax.random.normal(key, (size,), q.mean.dtype))(keys)
+    noise = jax.vmap(lambda key: threefry.normal(key, (size,), q.mean.dtype))(keys)
     settings = {"prior": diagonal_prior(), "batch": probit_batch(), "num_data": NUM_DATA}
     whole = partial(bb.alpha_energy, log_likelihood, **settings)
     in_chunks = partial(chunked_energy, log_likelihood, **settings)

@@ -189,7 +189,7 @@ def test_a_row_of_weight_two_is_two_rows():
     weights = np.where(np.arange(NUM_DATA) < 20, 2.0, 1.0)
     repeated = np.repeat(np.arange(NUM_DATA), weights.astype(int))
     weighted, doubled = [], []
-    for seed in range(6):
+    for seed in range(24):
         settings = {"random_state": seed, "max_epochs": 1000}
         weighted.append(regressor(**settings).fit(INPUTS, NUMBERS, sample_weight=weights))
         doubled.append(regressor(**settings).fit(INPUTS[repeated], NUMBERS[repeated]))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -119,6 +120,26 @@ def test_a_fit_is_reproducible_from_its_key():
     other = fit(probit_data(), key=jax.random.key(1))
     np.testing.assert_array_equal(first.q.mean, second.q.mean)
     assert np.any(first.q.mean != other.q.mean)
+
+
+def test_an_energy_after_steps_has_a_gradient_whatever_the_chunk(x64):
+    """As in learning to learn: reverse through a step, which itself differentiates in reverse."""
+    data = probit_data()
+
+    def energy_after_steps(mean, sample_chunk):
+        settings = {"num_samples": 6, "sample_chunk": sample_chunk, "optimizer": optax.sgd(1e-2)}
+        state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, **settings)
+        state = eqx.tree_at(lambda state: state.variables.q.mean, state, mean)
+        for _ in range(2):
+            state, info = bb.step(state, data)
+        return info.energy
+
+    mean = jnp.array([0.3, -0.2, 0.1])
+    gradients = [jax.grad(energy_after_steps)(mean, sample_chunk) for sample_chunk in (6, 2)]
+    np.testing.assert_allclose(*gradients, rtol=1e-10)
+    step = 1e-5 * jnp.array([1.0, 0.0, 0.0])
+    difference = energy_after_steps(mean + step, 6) - energy_after_steps(mean - step, 6)
+    np.testing.assert_allclose(gradients[0][0], difference / 2e-5, rtol=1e-6)
 
 
 def test_noise_is_the_same_for_resample_every_steps():

@@ -16,6 +16,7 @@ from bbalpha.checks import check_one_per_datum
 from bbalpha.families import Family, Noise, log_prob_of_draw, map_draws
 from bbalpha.memory import in_memory
 
+SHORT_SUM = 200  # draws up to which one exponential serves two forms of the power mean
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
 
 Number = float | int | Float[Array, ""]
@@ -111,8 +112,9 @@ def log_power_mean(
     excess = _mean_over_draws(excesses, noise_weights)
     is_close = excess > -0.5
     close = jnp.log1p(jnp.where(is_close, excess, 0.0))
-    # Weights of a quadrature may be so small that what 1 + expm1 has lost would be seen.
-    powers = 1 + excesses if noise_weights is None else jnp.exp(exponents)
+    # Where the weight of a draw is very small, what 1 + expm1 has lost would be seen in the sum.
+    is_short = noise_weights is None and len(log_values) <= SHORT_SUM
+    powers = 1 + excesses if is_short else jnp.exp(exponents)
     spread = _mean_over_draws(powers, noise_weights)
     far = jnp.log(jnp.where(is_close, 1.0, spread))
     power_mean = dominant + jnp.where(is_close, close, far) / power

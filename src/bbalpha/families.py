@@ -297,14 +297,16 @@ def map_draws(
 ) -> PyTree:
     """`function` of the parameters and the noise of every draw, with one chunk of draws in memory.
 
-    A draw whose noise comes from a key has a key of its own, so the chunk size changes time and
-    memory but not the result. The chunks are recomputed in the backward pass instead of being kept;
-    their matrix products, which take most of the time, are kept if those of all draws have at most
-    `kept_products` numbers.
+    A draw whose noise comes from a key of Threefry has that to itself, so the chunk size changes
+    time and memory but not the result. The chunks are recomputed in the backward pass instead of
+    being kept; their matrix products, which take most of the time, are kept if those of all draws
+    have at most `kept_products` numbers.
     """
 
     def of_noise(noise: Float[Array, "draws noise"]) -> PyTree:
-        params = in_memory(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
+        params = jax.vmap(q.transform)(noise)  # θₖ = g(εₖ)
+        if num_chunks == 1:  # what is checkpointed could not be differentiated twice in reverse
+            params = in_memory(params, noise)
         return jax.vmap(function)(params, noise)
 
     def take(start: int | Int[Array, ""]) -> Float[Array, "draws noise"]:

@@ -40,7 +40,8 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
 
     Args:
         values: what to store.
-        given: any array that is in memory already, for the length of the loop to depend on.
+        given: numbers or 32-bit words that are in memory already, for the length of the loop to
+            depend on.
 
     >>> from bbalpha.memory import in_memory
     >>> print(jax.grad(lambda x: in_memory(x**2, x).sum())(jnp.array([1.0, 2.0])))
@@ -63,5 +64,5 @@ def _in_memory_jvp(primals, tangents):
 
 def _is_unlikely(given: Array) -> Array:
     """0, or rarely 1: which of them, the compiler cannot know."""
-    first = jnp.sum(given.ravel()[:1])
-    return (first == jnp.asarray(UNLIKELY, given.dtype)).astype(jnp.int32)
+    is_equal = given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype)
+    return jnp.any(is_equal).astype(jnp.int32)

@@ -2,10 +2,9 @@
 
 On CPU `jax.random` runs the twenty rounds of Threefry as a loop over whole arrays, each round
 through memory. Written out, as here, they fuse into one pass over registers, and the scalar keys of
-a step cost almost nothing. Bits and keys are those of `jax.random`. It makes a normal number of two
-words by the inverse error function; Box and Muller's transform makes two, each for little more than
-half the time. What this file does not know (other generators, other precisions) it leaves to
-`jax.random`.
+a step cost almost nothing. Bits and keys are those of `jax.random`. That makes a normal number of
+two words by the inverse error function; Box and Muller's transform, taken here, makes two. What
+this file does not know (other generators, other precisions) it leaves to `jax.random`.
 """
 
 import math
@@ -25,7 +24,7 @@ ONE_IN_BITS = 0x3F800000  # the float32 1.0, under whose exponent random mantiss
 MANTISSA_BITS = 0x7FFFFF
 SIGN_BIT = 0x80000000
 # cos 2πt and (sin 2πt)/t as polynomials of t² for t < 1/8, highest power first, that interpolate
-# them at Chebyshev nodes. Errors: 4e-8, 4e-9.
+# them at Chebyshev nodes. Relative errors: 4e-8, 4e-9.
 COSINE = (-83.59181678, 64.92123425, -19.73915212, 0.9999999723)
 SINE = (-75.4016127, 81.59254287, -41.34166257, 6.283185288)
 TABLE_WIDTH = 256
@@ -104,8 +103,9 @@ def _words(key: Array, num: int) -> tuple[Words, Words]:
 
     Over one long axis XLA makes a loop without vector instructions, ten times as slow.
     """
-    width = min(max(num, 1), TABLE_WIDTH)
-    shape = (-(-num // width), width)
+    num_rows = max(1, -(-num // TABLE_WIDTH))
+    width = -(-num // num_rows)
+    shape = (num_rows, width)
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     low = row * np.uint32(width) + column
     return _rounds(jax.random.key_data(key), jnp.zeros_like(low), low)
