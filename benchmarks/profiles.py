@@ -62,7 +62,7 @@ def _meanings(problem, resample_every):
     state = steps.state_of(problem, jax.random.key(0), resample_every)
     rows = steps.rows_of(problem)
     order = no_order(rows, problem.batch_size)
-    lowered = run_steps.lower(state, rows, order, jnp.asarray(1), problem.batch_size)
+    lowered = run_steps.program.lower(state, rows, order, jnp.asarray(1), problem.batch_size)
     pattern = r'%(\S+) = (\w+\[[\d,]*\])\S* .*?op_name="([^"]*)"'
     found = re.findall(pattern, lowered.compile().as_text())
     return {name: _describe(name, shape, path) for name, shape, path in found}

@@ -11,7 +11,7 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bbalpha as bb
-from bbalpha.epochs import Rows, no_order, run_steps, run_steps_many
+from bbalpha.epochs import Rows, no_order, run_replicas, run_steps
 
 ALPHA = 0.5
 RATE = 1e-3
@@ -33,8 +33,7 @@ def replicas(problem, num_steps, num_replicas):
     rows = rows_of(problem)
     size = problem.batch_size
     order = no_order(rows, size, state.step.shape)
-    num_steps = jnp.asarray(num_steps)
-    return lambda: run_steps_many(state, rows, order, num_steps, size, None)[0]
+    return lambda: run_replicas(state, rows, order, num_steps, size, None)[0]
 
 
 def naive(problem, num_steps, resample_every=1):

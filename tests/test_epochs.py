@@ -1,5 +1,7 @@
 """The compiled loop over epochs takes the steps of `bbalpha.step`, with noise kept between them."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.epochs import Rows, no_order, order_of_epoch, run_steps
+from bbalpha.epochs import Rows, no_order, order_of_epoch, run_replicas, run_steps, run_steps_many
 from bbalpha.training import KEPT_NOISE
 
 NUM_DATA, BATCH_SIZE, NUM_SAMPLES, RESAMPLE_EVERY = 7, 2, 5, 3
@@ -40,9 +42,9 @@ def start(family=bb.CappedGaussian.init):
 def kept_noise(request, monkeypatch):
     """How many numbers may be kept; programs compiled for another limit are forgotten."""
     monkeypatch.setattr("bbalpha.training.KEPT_NOISE", request.param)
-    run_steps.clear_cache()
+    run_steps.program.clear_cache()
     yield request.param
-    run_steps.clear_cache()
+    run_steps.program.clear_cache()
 
 
 def run(state, *counts):
@@ -92,3 +94,36 @@ def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(
     num_periods, num_steps = 3, 2 * NUM_BATCHES
     assert len(drawn) == NUM_SAMPLES * (num_periods if kept_noise > 1 else num_steps)
     assert len({tuple(words.tolist()) for words in drawn}) == NUM_SAMPLES * num_periods
+
+
+@pytest.mark.parametrize("data_axis", [None, 0])
+@pytest.mark.parametrize("num_cores", [1, 2, 3, 8])
+def test_replicas_are_the_same_however_many_cores_share_them(monkeypatch, num_cores, data_axis):
+    """Five make parts of 3 and 3 on two cores, with one in common, and 2, 2 and 2 on three."""
+    monkeypatch.setattr("os.cpu_count", lambda: num_cores)
+    states = [dataclasses.replace(start(), key=jax.random.key(seed)) for seed in range(5)]
+    state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    rows = ROWS
+    if data_axis == 0:
+        factors = jnp.arange(1.0, 6.0)
+        data = jax.tree.map(lambda leaf: jnp.stack([leaf * factor for factor in factors]), DATA)
+        rows = Rows(data, jnp.ones((5, NUM_DATA)), ROWS.num_rows)
+    arguments = (state, rows, no_order(rows, BATCH_SIZE, (5,)), 6, BATCH_SIZE, data_axis)
+    found, expected = run_replicas(*arguments), run_steps_many(*arguments)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+    means = found[0].variables.q.mean
+    assert len(np.unique(means, axis=0)) == 5  # so that a wrong order would be seen
+
+
+def test_replicas_keep_to_the_precision_that_was_set_for_this_thread_alone():
+    starts, keys = np.zeros((3, 2)), jax.random.split(jax.random.key(3), 3)
+    settings = {"keys": keys, "num_epochs": 2, "num_samples": NUM_SAMPLES, "optimizer": OPTIMIZER}
+    with jax.enable_x64(True):
+        data = tuple(np.asarray(leaf, np.float64) for leaf in DATA)
+        replicas = bb.fit_many(log_likelihood, jnp.asarray(starts), data, **settings)
+        assert [replica.mean.dtype for replica in replicas] == [np.float64] * 3

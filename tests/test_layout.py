@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "bbalpha"
 
 # A file or folder may import from the lines above its own, never from its own line or below.
 ORDER = """
-    layout memory model_file optimizers progress special targets
+    compiling layout memory model_file optimizers progress special targets
     threefry
     data models likelihoods families
     predictive

@@ -50,7 +50,7 @@ def compilations():
 
 
 def test_ten_fits_at_ten_powers_with_ten_keys_compile_once(compilations):
-    run_steps.clear_cache()  # data of a nearby size in another test share the program
+    run_steps.program.clear_cache()  # data of a nearby size in another test share the program
     fit(probit_data(0), alpha=0.3, key=KEY)
     assert "jit(run_steps)" in compilations
     compilations.clear()

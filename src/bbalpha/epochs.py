@@ -3,6 +3,8 @@
 What compiles depends on shapes and functions alone, never on α, the data or the number of steps.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bbalpha import threefry
+from bbalpha.compiling import Compiled, on_cpu
 from bbalpha.data import minibatch_rows
 from bbalpha.training import (
     FitState,
@@ -41,7 +44,7 @@ class Rows(NamedTuple):
         return np.asarray(np.asarray(self.sample_weight, np.float64).sum(axis=-1))
 
 
-@partial(jax.jit, static_argnames="batch_size")
+@partial(Compiled, static_argnames=("batch_size",))
 def run_steps(
     state: FitState, rows: Rows, order: Order, num_steps: Int[Array, ""], batch_size: int
 ) -> tuple[FitState, Order, Float[Array, " epochs"], Bool[Array, ""]]:
@@ -123,7 +126,7 @@ def full_energy(state: FitState, rows: Rows) -> Float[Array, ""]:
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))
 
 
-@partial(jax.jit, static_argnames=("batch_size", "data_axis"))
+@partial(Compiled, static_argnames=("batch_size", "data_axis"))
 def run_steps_many(
     state: FitState,
     rows: Rows,
@@ -133,9 +136,43 @@ def run_steps_many(
     data_axis: int | None,
 ) -> tuple[FitState, Order, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
     """`run_steps` for every replica."""
-    run = partial(run_steps, batch_size=batch_size)
+    run = partial(run_steps.function, batch_size=batch_size)
     axes = (0, _axes(data_axis), 0, None)
     return jax.vmap(run, in_axes=axes)(state, rows, order, num_steps)
+
+
+def run_replicas(
+    state: FitState,
+    rows: Rows,
+    order: Order,
+    num_steps: int,
+    batch_size: int,
+    data_axis: int | None,
+) -> tuple[FitState, Order, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
+    """`run_steps_many`; on CPU with a thread for each core, and a part of the replicas for each.
+
+    Cores that shared the small kernels of one loop would wait for each other. The parts are of one
+    size and so one program; the last two may have replicas in common.
+    """
+    num_replicas = len(state.step)
+    size = -(-num_replicas // (os.cpu_count() or 1)) if on_cpu() else num_replicas
+    if size == num_replicas:
+        return run_steps_many(state, rows, order, num_steps, batch_size, data_axis)
+    starts = np.minimum(np.arange(0, num_replicas, size), num_replicas - size)
+
+    def part(start: int) -> tuple:
+        take = partial(jax.tree.map, lambda leaf: leaf[start : start + size])
+        some_rows = rows if data_axis is None else Rows(*take(rows[:2]), rows.num_rows)
+        return take(state), some_rows, take(order), jnp.asarray(num_steps)
+
+    parts = [part(start) for start in starts.tolist()]
+    # Compiled here, because what users set by `with` holds for their own thread.
+    program = run_steps_many.program.lower(*parts[0], batch_size, data_axis).compile()
+    with ThreadPoolExecutor(len(parts)) as threads:
+        results = list(threads.map(lambda part: jax.block_until_ready(program(*part)), parts))
+    replicas = (starts[:, None] + np.arange(size)).ravel()
+    _, places = np.unique(replicas, return_index=True)
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[places], *results)
 
 
 @partial(jax.jit, static_argnames="data_axis")

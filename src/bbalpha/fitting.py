@@ -26,8 +26,8 @@ from bbalpha.epochs import (
     full_energy,
     full_energy_many,
     no_order,
+    run_replicas,
     run_steps,
-    run_steps_many,
 )
 from bbalpha.families import CappedGaussian
 from bbalpha.layout import Layout
@@ -227,7 +227,7 @@ def fit_many(
     if data_axis is not None:
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
-    run = partial(run_steps_many, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
+    run = partial(run_replicas, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
     order = no_order(rows, plan.batch_size, keys.shape)
     watch = Watch(None, None, plan)
     state, energies, stopped = train(run, state, order, plan, watch, progress)

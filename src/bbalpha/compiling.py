@@ -1,0 +1,53 @@
+"""How the programs of a fit are compiled.
+
+Measured on two cores: XLA's library YNNPACK, to which its CPU compiler gives sums and matrix
+products by default, waits for its threads longer than the products of a step take. Left with the
+sums alone, and with the widest vectors that a core has, steps of all sizes in `benchmarks/` are
+faster.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+
+OPTIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE",
+    "xla_cpu_prefer_vector_width": 512,
+}
+KNOWN_TO = (0, 10)  # the version of jax with these names; another may refuse to compile
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """`function` as a program, made at its first call: an import shall not look for devices.
+
+    What is compiled into another program is `function` itself, because options hold for the whole.
+
+    >>> from bbalpha.compiling import Compiled
+    >>> double = Compiled(lambda x: x + x)
+    >>> print(double(jnp.array([1.0, 2.0])))
+    [2. 4.]
+    """
+
+    function: Callable
+    static_argnames: tuple[str, ...] = ()
+
+    @cached_property
+    def program(self) -> Any:
+        """What `jax.jit` makes of the function."""
+        options = OPTIONS if on_cpu() and jax.__version_info__[:2] == KNOWN_TO else None
+        return jax.jit(
+            self.function, static_argnames=self.static_argnames, compiler_options=options
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns."""
+        return self.program(*args, **kwargs)
+
+
+def on_cpu() -> bool:
+    """Whether there is no accelerator: then `jax` calls the CPU its backend."""
+    return jax.default_backend() == "cpu"
