@@ -13,7 +13,8 @@ import steps
 from timing import seconds
 
 import bbalpha as bb
-from bbalpha import energy, threefry
+from bbalpha import compiling, energy, threefry
+from bbalpha.epochs import run_steps, run_steps_many
 from bbalpha.families import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
@@ -115,6 +116,37 @@ def products_kept(problem, num_steps):
     return {name: 1e3 * value / num_steps for name, value in seconds(timed, 3).items()}
 
 
+def options(problem, num_steps, repetitions):
+    """Milliseconds of a step that keeps its noise, by the options of its compilation."""
+    with_sums, width = compiling.OPTIONS.items()
+    given = {
+        "products and sums by YNNPACK, the compiler's default": {},
+        "512-bit vectors": dict([width]),
+        "sums alone by YNNPACK": dict([with_sums]),
+        "sums alone by YNNPACK, 512-bit vectors (taken)": dict([with_sums, width]),
+        "nothing by YNNPACK, 512-bit vectors": dict([(with_sums[0], ""), width]),
+    }
+    timed = {}
+    for name, each in given.items():
+        program = jax.jit(
+            run_steps.function, static_argnames=run_steps.static_argnames, compiler_options=each
+        )
+        timed[name] = steps.ours(problem, num_steps, resample_every=10, run=program)
+    return {name: 1e3 * value / num_steps for name, value in seconds(timed, repetitions).items()}
+
+
+def threads(problem, num_steps, num_replicas=50):
+    """Microseconds of a step of one replica, by how the replicas share the cores."""
+    timed = {
+        "a thread for each core (taken)": steps.replicas(problem, num_steps, num_replicas),
+        "one program on all cores": steps.replicas(
+            problem, num_steps, num_replicas, run=run_steps_many
+        ),
+    }
+    scale = 1e6 / num_steps / num_replicas
+    return {name: scale * value for name, value in seconds(timed, 5).items()}
+
+
 def of_all(say):
     """A title, a unit and the figures of each comparison."""
     say("ways to draw noise")
@@ -122,6 +154,11 @@ def of_all(say):
     yield "Noise of one draw of (c), 478,410 numbers", "µs", large_draw()
     say("ways to log Φ")
     yield "log Φ and its derivative for (a), 100 × 32 margins", "µs", probit_gradients()
+    say("options of the compiler")
+    yield "A step of (b), redrawn every 10", "ms", options(problems.regression(), 100, 15)
+    yield "A step of (c), redrawn every 10", "ms", options(problems.classification(), 10, 2)
+    say("cores of the replicas")
+    yield "A step of one of fifty replicas of (a)", "µs", threads(problems.probit(), 200)
     say("layouts of the weights")
     yield "A step of (b), redrawn every 10", "ms", layouts(problems.regression(), 100)
     say("chunks of (b)")

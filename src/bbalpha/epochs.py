@@ -162,7 +162,9 @@ def run_replicas(
 
     def part(start: int) -> tuple:
         take = partial(jax.tree.map, lambda leaf: leaf[start : start + size])
-        some_rows = rows if data_axis is None else Rows(*take(rows[:2]), rows.num_rows)
+        some_rows = rows
+        if data_axis is not None:
+            some_rows = Rows(take(rows.data), take(rows.sample_weight), rows.num_rows)
         return take(state), some_rows, take(order), jnp.asarray(num_steps)
 
     parts = [part(start) for start in starts.tolist()]
