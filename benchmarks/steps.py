@@ -12,7 +12,7 @@ from numpyro.infer.autoguide import AutoNormal
 
 import bbalpha as bb
 from bbalpha.compiling import Compiled
-from bbalpha.epochs import Rows, no_order, run_replicas, run_steps
+from bbalpha.epochs import Rows, no_order, replica_runner, run_steps
 
 ALPHA = 0.5
 RATE = 1e-3
@@ -27,14 +27,15 @@ def ours(problem, num_steps, resample_every=1, sample_chunk=None, run=run_steps)
     return lambda: run(state, rows, order, num_steps, problem.batch_size)[0]
 
 
-def replicas(problem, num_steps, num_replicas, run=run_replicas):
+def replicas(problem, num_steps, num_replicas):
     """The compiled loop inside `bb.fit_many`."""
     keys = jax.random.split(jax.random.key(0), num_replicas)
     state = jax.vmap(lambda key: state_of(problem, key))(keys)
     rows = rows_of(problem)
     size = problem.batch_size
     order = no_order(rows, size, state.step.shape)
-    return lambda: run(state, rows, order, num_steps, size, None)[0]
+    run = replica_runner(rows, num_replicas, size, None)
+    return lambda: run(state, order, num_steps)[0]
 
 
 def naive(problem, num_steps, resample_every=1):

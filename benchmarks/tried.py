@@ -13,8 +13,8 @@ import steps
 from timing import seconds
 
 import bbalpha as bb
-from bbalpha import compiling, energy, threefry
-from bbalpha.epochs import run_steps, run_steps_many
+from bbalpha import compiling, energy, epochs, threefry
+from bbalpha.epochs import run_steps
 from bbalpha.families import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
@@ -75,8 +75,8 @@ def probit_gradients():
     return _microseconds(timed)
 
 
-def layouts(problem, num_steps):
-    """Milliseconds of a step that keeps its noise, with the weights in each layout."""
+def layouts(problem, num_steps, resample_every):
+    """Milliseconds of a step, with the weights in each layout."""
     plain = replace(problem, log_likelihood=problem.plain, params=problem.plain_params)
     rows = [jnp.column_stack([layer["weights"], layer["biases"]]) for layer in problem.params]
     timed = {
@@ -86,7 +86,7 @@ def layouts(problem, num_steps):
         ),
         "a column of weights for each unit, `x @ w`": plain,
     }
-    timed = {name: steps.ours(each, num_steps, resample_every=10) for name, each in timed.items()}
+    timed = {name: steps.ours(each, num_steps, resample_every) for name, each in timed.items()}
     return {name: 1e3 * value / num_steps for name, value in seconds(timed, 15).items()}
 
 
@@ -137,12 +137,9 @@ def options(problem, num_steps, repetitions):
 
 def threads(problem, num_steps, num_replicas=50):
     """Microseconds of a step of one replica, by how the replicas share the cores."""
-    timed = {
-        "a thread for each core (taken)": steps.replicas(problem, num_steps, num_replicas),
-        "one program on all cores": steps.replicas(
-            problem, num_steps, num_replicas, run=run_steps_many
-        ),
-    }
+    timed = {"a thread for each core (taken)": steps.replicas(problem, num_steps, num_replicas)}
+    with mock.patch.object(epochs, "_num_threads", return_value=1):
+        timed["one thread"] = steps.replicas(problem, num_steps, num_replicas)
     scale = 1e6 / num_steps / num_replicas
     return {name: scale * value for name, value in seconds(timed, 5).items()}
 
@@ -160,7 +157,8 @@ def of_all(say):
     say("cores of the replicas")
     yield "A step of one of fifty replicas of (a)", "µs", threads(problems.probit(), 200)
     say("layouts of the weights")
-    yield "A step of (b), redrawn every 10", "ms", layouts(problems.regression(), 100)
+    yield "A step of (b)", "ms", layouts(problems.regression(), 100, 1)
+    yield "A step of (b), redrawn every 10", "ms", layouts(problems.regression(), 100, 10)
     say("chunks of (b)")
     yield "A step of (b)", "ms", chunks(problems.regression(), (10, 25, 50, 100), 50)
     say("products of (c), kept or not")

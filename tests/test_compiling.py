@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bbalpha.compiling import KNOWN_TO, OPTIONS, Compiled
+from bbalpha.compiling import JAX_WITH_OPTIONS, OPTIONS, Compiled
 
 VALUES = jnp.arange(6.0).reshape(2, 3)
 
@@ -38,7 +38,7 @@ def test_nothing_is_compiled_before_the_first_call(options):
     assert options == []
     for _ in range(2):
         compiled(VALUES)
-    assert options == [OPTIONS if jax.__version_info__[:2] == KNOWN_TO else None]
+    assert options == [OPTIONS if jax.__version_info__[:2] == JAX_WITH_OPTIONS else None]
 
 
 def test_an_accelerator_gets_no_options_of_the_cpu(options, monkeypatch):
@@ -48,6 +48,6 @@ def test_an_accelerator_gets_no_options_of_the_cpu(options, monkeypatch):
 
 
 def test_another_version_of_jax_gets_no_options(options, monkeypatch):
-    monkeypatch.setattr("jax.__version_info__", (*KNOWN_TO[:1], KNOWN_TO[1] + 1, 0))
+    monkeypatch.setattr("jax.__version_info__", (0, JAX_WITH_OPTIONS[1] + 1, 0))
     Compiled(square)(VALUES)
     assert options == [None]

@@ -1,6 +1,7 @@
 """The compiled loop over epochs takes the steps of `bbalpha.step`, with noise kept between them."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,14 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.epochs import Rows, no_order, order_of_epoch, run_replicas, run_steps, run_steps_many
+from bbalpha.epochs import (
+    Rows,
+    no_order,
+    order_of_epoch,
+    replica_runner,
+    run_steps,
+    run_steps_many,
+)
 from bbalpha.training import KEPT_NOISE
 
 NUM_DATA, BATCH_SIZE, NUM_SAMPLES, RESAMPLE_EVERY = 7, 2, 5, 3
@@ -96,34 +104,84 @@ def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(
     assert len({tuple(words.tolist()) for words in drawn}) == NUM_SAMPLES * num_periods
 
 
+@pytest.fixture
+def num_threads(monkeypatch):
+    """A function that sets the number of threads."""
+    return lambda number: monkeypatch.setattr("bbalpha.epochs._num_threads", lambda: number)
+
+
 @pytest.mark.parametrize("data_axis", [None, 0])
-@pytest.mark.parametrize("num_cores", [1, 2, 3, 8])
-def test_replicas_are_the_same_however_many_cores_share_them(monkeypatch, num_cores, data_axis):
-    """Five make parts of 3 and 3 on two cores, with one in common, and 2, 2 and 2 on three."""
-    monkeypatch.setattr("os.cpu_count", lambda: num_cores)
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+def test_replicas_equal_the_single_runs_however_many_threads_share_them(
+    num_threads, number, data_axis
+):
+    """Five make parts of 3 and 3 for two threads, with one in common, and 2, 2 and 2 for three."""
+    num_threads(number)
     states = [dataclasses.replace(start(), key=jax.random.key(seed)) for seed in range(5)]
     state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    rows = ROWS
+    rows, rows_of_each = ROWS, [ROWS] * 5
     if data_axis == 0:
-        factors = jnp.arange(1.0, 6.0)
-        data = jax.tree.map(lambda leaf: jnp.stack([leaf * factor for factor in factors]), DATA)
-        rows = Rows(data, jnp.ones((5, NUM_DATA)), ROWS.num_rows)
-    arguments = (state, rows, no_order(rows, BATCH_SIZE, (5,)), 6, BATCH_SIZE, data_axis)
-    found, expected = run_replicas(*arguments), run_steps_many(*arguments)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
-            one, other = jax.random.key_data(one), jax.random.key_data(other)
-        assert one.dtype == other.dtype
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
-    means = found[0].variables.q.mean
-    assert len(np.unique(means, axis=0)) == 5  # so that a wrong order would be seen
+        rows_of_each = [ROWS._replace(data=(DATA[0], factor * DATA[1])) for factor in range(1, 6)]
+        rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows_of_each)
+        rows = rows._replace(num_rows=ROWS.num_rows)
+    run_all = replica_runner(rows, 5, BATCH_SIZE, data_axis)
+    found = run_all(state, no_order(rows, BATCH_SIZE, (5,)), 6)
+    for replica, (one, some_rows) in enumerate(zip(states, rows_of_each, strict=True)):
+        expected = run_steps(one, some_rows, no_order(ROWS, BATCH_SIZE), 6, BATCH_SIZE)
+        mine = jax.tree.map(lambda leaf, replica=replica: leaf[replica], found)
+        for leaf, other in zip(jax.tree.leaves(mine), jax.tree.leaves(expected), strict=True):
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                leaf, other = jax.random.key_data(leaf), jax.random.key_data(other)
+            np.testing.assert_allclose(leaf, other, rtol=2e-5, atol=2e-5)
+    assert len(np.unique(found[0].variables.q.mean, axis=0)) == 5  # a wrong order would be seen
 
 
-def test_replicas_keep_to_the_precision_that_was_set_for_this_thread_alone():
-    starts, keys = np.zeros((3, 2)), jax.random.split(jax.random.key(3), 3)
-    settings = {"keys": keys, "num_epochs": 2, "num_samples": NUM_SAMPLES, "optimizer": OPTIMIZER}
+def fit_three(**settings):
+    keys = jax.random.split(jax.random.key(3), 3)
+    settings = {"num_epochs": 2, "num_samples": NUM_SAMPLES, "optimizer": OPTIMIZER} | settings
+    return bb.fit_many(log_likelihood, jnp.zeros((3, 2)), DATA, keys=keys, **settings)
+
+
+def test_replicas_keep_to_the_precision_that_was_set_for_this_thread_alone(num_threads):
+    num_threads(2)
     with jax.enable_x64(True):
-        data = tuple(np.asarray(leaf, np.float64) for leaf in DATA)
-        replicas = bb.fit_many(log_likelihood, jnp.asarray(starts), data, **settings)
-        assert [replica.mean.dtype for replica in replicas] == [np.float64] * 3
+        assert [replica.mean.dtype for replica in fit_three()] == [np.float64] * 3
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_replicas_compile_once(num_threads, number):
+    num_threads(number)
+    run_steps_many.program.clear_cache()
+    fit_three()
+    names = []
+
+    def listen(event, seconds, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(details.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    fit_three(num_epochs=5)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert names == []
+
+
+def test_an_error_in_a_thread_is_raised(num_threads, monkeypatch):
+    num_threads(2)
+
+    def fail(*_):
+        raise MemoryError("no room")
+
+    program = SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=lambda: fail))
+    monkeypatch.setattr("bbalpha.epochs.run_steps_many", SimpleNamespace(program=program))
+    with pytest.raises(MemoryError, match="no room"):
+        fit_three()
+
+
+@pytest.mark.parametrize(("setting", "value"), [("debug_nans", np.nan), ("debug_infs", np.inf)])
+def test_jax_says_what_is_not_finite_where_it_is_asked_to(setting, value):
+    def log_likelihood(weights, batch):
+        return jnp.where(weights[0] > 0, value, batch[1])
+
+    keys = jax.random.split(jax.random.key(3), 3)
+    with getattr(jax, setting)(True), pytest.raises(FloatingPointError, match="while"):
+        bb.fit_many(log_likelihood, jnp.ones((3, 2)), DATA, keys=keys, num_epochs=1)

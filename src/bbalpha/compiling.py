@@ -17,14 +17,14 @@ OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE",
     "xla_cpu_prefer_vector_width": 512,
 }
-KNOWN_TO = (0, 10)  # the version of jax with these names; another may refuse to compile
+JAX_WITH_OPTIONS = (0, 10)  # another may not know them, and would refuse to compile
 
 
 @dataclass(frozen=True)
 class Compiled:
     """`function` as a program, made at its first call: an import shall not look for devices.
 
-    What is compiled into another program is `function` itself, because options hold for the whole.
+    Inside of another program call `function`, because options hold for a whole program.
 
     >>> from bbalpha.compiling import Compiled
     >>> double = Compiled(lambda x: x + x)
@@ -38,7 +38,7 @@ class Compiled:
     @cached_property
     def program(self) -> Any:
         """What `jax.jit` makes of the function."""
-        options = OPTIONS if on_cpu() and jax.__version_info__[:2] == KNOWN_TO else None
+        options = OPTIONS if on_cpu() and jax.__version_info__[:2] == JAX_WITH_OPTIONS else None
         return jax.jit(
             self.function, static_argnames=self.static_argnames, compiler_options=options
         )

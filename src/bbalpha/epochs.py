@@ -4,6 +4,7 @@ What compiles depends on shapes and functions alone, never on α, the data or th
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -141,40 +142,45 @@ def run_steps_many(
     return jax.vmap(run, in_axes=axes)(state, rows, order, num_steps)
 
 
-def run_replicas(
-    state: FitState,
-    rows: Rows,
-    order: Order,
-    num_steps: int,
-    batch_size: int,
-    data_axis: int | None,
-) -> tuple[FitState, Order, Float[Array, "replicas epochs"], Bool[Array, " replicas"]]:
-    """`run_steps_many`; on CPU with a thread for each core, and a part of the replicas for each.
+def replica_runner(
+    rows: Rows, num_replicas: int, batch_size: int, data_axis: int | None
+) -> Callable[[FitState, Order, int], tuple]:
+    """`run_steps_many` on these rows; on CPU with a thread for each core, a part of them for each.
 
     Cores that shared the small kernels of one loop would wait for each other. The parts are of one
     size and so one program; the last two may have replicas in common.
     """
-    num_replicas = len(state.step)
-    size = -(-num_replicas // (os.cpu_count() or 1)) if on_cpu() else num_replicas
-    if size == num_replicas:
-        return run_steps_many(state, rows, order, num_steps, batch_size, data_axis)
-    starts = np.minimum(np.arange(0, num_replicas, size), num_replicas - size)
+    size = -(-num_replicas // _num_threads())
+    starts = [min(start, num_replicas - size) for start in range(0, num_replicas, size)]
+    num_common = len(starts) * size - num_replicas
 
-    def part(start: int) -> tuple:
-        take = partial(jax.tree.map, lambda leaf: leaf[start : start + size])
-        some_rows = rows
-        if data_axis is not None:
-            some_rows = Rows(take(rows.data), take(rows.sample_weight), rows.num_rows)
-        return take(state), some_rows, take(order), jnp.asarray(num_steps)
+    def part(tree: PyTree, start: int) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[start : start + size], tree)
 
-    parts = [part(start) for start in starts.tolist()]
-    # Compiled here, because what users set by `with` holds for their own thread.
-    program = run_steps_many.program.lower(*parts[0], batch_size, data_axis).compile()
-    with ThreadPoolExecutor(len(parts)) as threads:
-        results = list(threads.map(lambda part: jax.block_until_ready(program(*part)), parts))
-    replicas = (starts[:, None] + np.arange(size)).ravel()
-    _, places = np.unique(replicas, return_index=True)
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[places], *results)
+    if data_axis is None or len(starts) == 1:
+        rows_of_parts = [rows] * len(starts)
+    else:
+        rows_of_parts = [
+            Rows(part(rows.data, start), part(rows.sample_weight, start), rows.num_rows)
+            for start in starts
+        ]
+
+    def run(state: FitState, order: Order, num_steps: int) -> tuple:
+        count = jnp.asarray(num_steps)
+        if len(starts) == 1:
+            return run_steps_many(state, rows, order, count, batch_size, data_axis)
+        parts = [
+            (part(state, start), some_rows, part(order, start), count)
+            for start, some_rows in zip(starts, rows_of_parts, strict=True)
+        ]
+        # Compiled here, because what users set by `with` holds for their own thread.
+        program = run_steps_many.program.lower(*parts[0], batch_size, data_axis).compile()
+        with ThreadPoolExecutor(len(parts)) as threads:
+            results = list(threads.map(lambda part: jax.block_until_ready(program(*part)), parts))
+        results[-1] = jax.tree.map(lambda leaf: leaf[num_common:], results[-1])
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *results)
+
+    return run
 
 
 @partial(jax.jit, static_argnames="data_axis")
@@ -183,6 +189,16 @@ def full_energy_many(
 ) -> Float[Array, " replicas"]:
     """`full_energy` of every replica."""
     return jax.vmap(full_energy, in_axes=(0, _axes(data_axis)))(state, rows)
+
+
+def _num_threads() -> int:
+    """One for each core of a CPU that is ours; one alone where jax is to say what is not finite."""
+    debugs = any(getattr(jax.config, name) for name in ("jax_debug_nans", "jax_debug_infs"))
+    if debugs or not on_cpu():
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _axes(data_axis: int | None) -> Any:

@@ -26,7 +26,7 @@ from bbalpha.epochs import (
     full_energy,
     full_energy_many,
     no_order,
-    run_replicas,
+    replica_runner,
     run_steps,
 )
 from bbalpha.families import CappedGaussian
@@ -174,7 +174,7 @@ def fit_many(
     progress: bool = True,
     **settings: Any,
 ) -> list[Posterior]:
-    """The posteriors of many replicas, trained together in one compiled program.
+    """The posteriors of many replicas, trained together by one compiled program.
 
     Each equals what `fit` gives for its α, key, start and data. A replica whose energy stops being
     finite stays where it was while the others go on, and its `info.stopped` is "non-finite".
@@ -227,7 +227,7 @@ def fit_many(
     if data_axis is not None:
         all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
     check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
-    run = partial(run_replicas, rows=rows, batch_size=plan.batch_size, data_axis=data_axis)
+    run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
     order = no_order(rows, plan.batch_size, keys.shape)
     watch = Watch(None, None, plan)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
