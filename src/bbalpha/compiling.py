@@ -1,9 +1,8 @@
 """How the programs of a fit are compiled.
 
-Measured on two cores: XLA's library YNNPACK, to which its CPU compiler gives sums and matrix
-products by default, waits for its threads longer than the products of a step take. Left with the
-sums alone, and with the widest vectors that a core has, steps of all sizes in `benchmarks/` are
-faster.
+XLA's CPU compiler gives sums and matrix products to a library, YNNPACK, whose threads wait for each
+other, in small products longer than these take. Where it is left with the sums alone, and vectors
+are as wide as the core has them, steps are faster (docs/benchmarks.md).
 """
 
 from collections.abc import Callable
