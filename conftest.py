@@ -34,6 +34,20 @@ def x64():
         yield
 
 
+@pytest.fixture
+def compilations():
+    """The names of the programs that were compiled since the test began."""
+    names = []
+
+    def listen(event, duration, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(details.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace):
     doctest_namespace.update(bb=bb, jax=jax, jnp=jnp)

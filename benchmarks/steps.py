@@ -35,7 +35,8 @@ def replicas(problem, num_steps, num_replicas):
     size = problem.batch_size
     order = no_order(rows, size, state.step.shape)
     run = replica_runner(rows, num_replicas, size, None)
-    return lambda: run(state, order, num_steps)[0]
+    num_steps = jnp.asarray(num_steps)
+    return lambda: run(state, order=order, num_steps=num_steps)[0]
 
 
 def naive(problem, num_steps, resample_every=1):

@@ -10,6 +10,7 @@ import optax
 import pytest
 
 import bbalpha as bb
+from bbalpha import epochs
 from bbalpha.epochs import (
     Rows,
     no_order,
@@ -125,7 +126,8 @@ def test_replicas_equal_the_single_runs_however_many_threads_share_them(
         rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows_of_each)
         rows = rows._replace(num_rows=ROWS.num_rows)
     run_all = replica_runner(rows, 5, BATCH_SIZE, data_axis)
-    found = run_all(state, no_order(rows, BATCH_SIZE, (5,)), 6)
+    order = no_order(rows, BATCH_SIZE, (5,))
+    found = run_all(state, order=order, num_steps=jnp.asarray(6))
     for replica, (one, some_rows) in enumerate(zip(states, rows_of_each, strict=True)):
         expected = run_steps(one, some_rows, no_order(ROWS, BATCH_SIZE), 6, BATCH_SIZE)
         mine = jax.tree.map(lambda leaf, replica=replica: leaf[replica], found)
@@ -149,20 +151,21 @@ def test_replicas_keep_to_the_precision_that_was_set_for_this_thread_alone(num_t
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_replicas_compile_once(num_threads, number):
+def test_replicas_compile_once(num_threads, number, compilations):
     num_threads(number)
     run_steps_many.program.clear_cache()
     fit_three()
-    names = []
-
-    def listen(event, seconds, **details):
-        if event == "/jax/core/compile/backend_compile_duration":
-            names.append(details.get("fun_name"))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
+    assert compilations.count("jit(run_steps_many)") == 1
+    compilations.clear()
     fit_three(num_epochs=5)
-    jax.monitoring.unregister_event_duration_listener(listen)
-    assert names == []
+    assert compilations == []
+
+
+def test_there_is_a_thread_for_each_core_that_is_ours(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert epochs._num_threads() == 3
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert epochs._num_threads() == 1
 
 
 def test_an_error_in_a_thread_is_raised(num_threads, monkeypatch):
@@ -178,7 +181,9 @@ def test_an_error_in_a_thread_is_raised(num_threads, monkeypatch):
 
 
 @pytest.mark.parametrize(("setting", "value"), [("debug_nans", np.nan), ("debug_infs", np.inf)])
-def test_jax_says_what_is_not_finite_where_it_is_asked_to(setting, value):
+def test_jax_says_what_is_not_finite_where_it_is_asked_to(setting, value, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+
     def log_likelihood(weights, batch):
         return jnp.where(weights[0] > 0, value, batch[1])
 

@@ -35,20 +35,6 @@ def probit_data(seed=0, num_rows=50):
 fit = partial(bb.fit, log_likelihood, jnp.zeros(3), num_epochs=20, num_samples=10)
 
 
-@pytest.fixture
-def compilations():
-    """The names of the programs that were compiled since the test began."""
-    names = []
-
-    def listen(event, duration, **details):
-        if event == "/jax/core/compile/backend_compile_duration":
-            names.append(details.get("fun_name"))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield names
-    jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def test_ten_fits_at_ten_powers_with_ten_keys_compile_once(compilations):
     run_steps.program.clear_cache()  # data of a nearby size in another test share the program
     fit(probit_data(0), alpha=0.3, key=KEY)

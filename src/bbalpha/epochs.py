@@ -144,33 +144,31 @@ def run_steps_many(
 
 def replica_runner(
     rows: Rows, num_replicas: int, batch_size: int, data_axis: int | None
-) -> Callable[[FitState, Order, int], tuple]:
+) -> Callable[..., tuple]:
     """`run_steps_many` on these rows; on CPU with a thread for each core, a part of them for each.
 
     Cores that shared the small kernels of one loop would wait for each other. The parts are of one
     size and so one program; the last two may have replicas in common.
     """
     size = -(-num_replicas // _num_threads())
+    if size == num_replicas:
+        return partial(run_steps_many, rows=rows, batch_size=batch_size, data_axis=data_axis)
     starts = [min(start, num_replicas - size) for start in range(0, num_replicas, size)]
     num_common = len(starts) * size - num_replicas
 
     def part(tree: PyTree, start: int) -> PyTree:
         return jax.tree.map(lambda leaf: leaf[start : start + size], tree)
 
-    if data_axis is None or len(starts) == 1:
-        rows_of_parts = [rows] * len(starts)
-    else:
-        rows_of_parts = [
-            Rows(part(rows.data, start), part(rows.sample_weight, start), rows.num_rows)
-            for start in starts
-        ]
+    def rows_of_part(start: int) -> Rows:
+        if data_axis is None:
+            return rows
+        return Rows(part(rows.data, start), part(rows.sample_weight, start), rows.num_rows)
 
-    def run(state: FitState, order: Order, num_steps: int) -> tuple:
-        count = jnp.asarray(num_steps)
-        if len(starts) == 1:
-            return run_steps_many(state, rows, order, count, batch_size, data_axis)
+    rows_of_parts = [rows_of_part(start) for start in starts]
+
+    def run(state: FitState, order: Order, num_steps: Int[Array, ""]) -> tuple:
         parts = [
-            (part(state, start), some_rows, part(order, start), count)
+            (part(state, start), some_rows, part(order, start), num_steps)
             for start, some_rows in zip(starts, rows_of_parts, strict=True)
         ]
         # Compiled here, because what users set by `with` holds for their own thread.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
@@ -146,7 +147,7 @@ def train(
                 next_look = (done // (watch.every * plan.num_batches) + 1) * watch.every
                 ends = (next_look * plan.num_batches, plan.num_steps)
                 num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, min(ends) - done)
-                running = run(state, order=order, num_steps=num_steps)
+                running = run(state, order=order, num_steps=jnp.asarray(num_steps))
                 state, order, sums, finite = jax.block_until_ready(running)
                 epoch = done // plan.num_batches
                 seen = energies[..., epoch : epoch + sums.shape[-1]]
