@@ -34,12 +34,12 @@ format: $(VENV)/.dev  ## let ruff fix and format the code
 
 $(VENV)/.package: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing bbalpha into $(VENV) ..."
-	@$(PIP_INSTALL) -e .
+	@$(PIP_INSTALL) -e ".[cli]"
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.package
+$(VENV)/.dev: paper/pyproject.toml $(VENV)/.package
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(PIP_INSTALL) -e ".[dev]"
+	@$(PIP_INSTALL) -e ".[cli,dev]" -e paper
 	@touch $@
 
 $(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python
@@ -47,7 +47,7 @@ $(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/python -m venv $(BENCH)
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
-		-e ".[bench]"
+		-e ".[bench,cli]"
 	@touch $@
 
 $(BIN)/python:

@@ -22,7 +22,7 @@ if "XLA_FLAGS" not in os.environ:
 
 # Shapes and types of every function of bbalpha are checked when it is called. The hook acts on
 # imports that come after it, so nothing may import bbalpha earlier.
-jaxtyping.install_import_hook("bbalpha", "beartype.beartype")
+jaxtyping.install_import_hook(["bbalpha", "bbalpha_paper"], "beartype.beartype")
 
 import bbalpha as bb  # noqa: E402
 

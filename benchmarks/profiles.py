@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import problems
 import steps
 
-from bbalpha.epochs import no_order, run_steps
+from bbalpha.engine.epochs import no_order, run_steps
 
 NUM_LISTED = 8
 

@@ -11,8 +11,8 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bbalpha as bb
-from bbalpha.compiling import Compiled
-from bbalpha.epochs import Rows, no_order, replica_runner, run_steps
+from bbalpha.engine.compiling import Compiled
+from bbalpha.engine.epochs import Rows, no_order, replica_runner, run_steps
 
 ALPHA = 0.5
 RATE = 1e-3

@@ -14,8 +14,8 @@ from timing import seconds
 
 import bbalpha as bb
 from bbalpha import compiling, energy, epochs, threefry
-from bbalpha.epochs import run_steps
-from bbalpha.families import chunk_of_draws
+from bbalpha.engine.epochs import run_steps
+from bbalpha.distributions import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
 NUM_PARAMS_OF_C = 478_410

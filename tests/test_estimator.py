@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.stats import multivariate_normal, norm
 
 import bbalpha as bb
-from bbalpha import threefry
+from bbalpha.engine import threefry
 from bbalpha.energy import chunked_energy
 from bbalpha.training import energy_of_batch, noise_keys
 

@@ -19,10 +19,10 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha import threefry
+from bbalpha.engine import threefry
 from bbalpha.data import minibatch_rows
-from bbalpha.epochs import CHUNK_EPOCHS, ORDER_STREAM, full_energy
-from bbalpha.loop import HELD_OUT_STREAM
+from bbalpha.engine.epochs import CHUNK_EPOCHS, ORDER_STREAM, full_energy
+from bbalpha.engine.loop import HELD_OUT_STREAM
 from bbalpha.training import NOISE_STREAM
 
 # All fits here share one log-likelihood, optimizer and set of shapes, therefore compiled programs.
@@ -107,7 +107,7 @@ def test_a_fit_equals_its_steps_taken_one_at_a_time():
 def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_step(
     rows_at_once, monkeypatch
 ):
-    monkeypatch.setattr("bbalpha.epochs.ENERGY_ROWS", rows_at_once)
+    monkeypatch.setattr("bbalpha.engine.epochs.ENERGY_ROWS", rows_at_once)
     full_energy.clear_cache()
     posterior = fit()
     full_energy.clear_cache()
@@ -227,7 +227,7 @@ def test_a_held_out_score_that_is_not_a_number_is_never_the_best():
 
 
 def test_every_epoch_between_two_rare_looks_has_its_energy(monkeypatch):
-    monkeypatch.setattr("bbalpha.loop.CHUNK_SECONDS", 1e9)  # as many steps at a time as may be
+    monkeypatch.setattr("bbalpha.engine.loop.CHUNK_SECONDS", 1e9)  # as many steps at a time as may be
     num_epochs = 2 * CHUNK_EPOCHS + 100
     rule = bb.EarlyStopping(HELD_OUT, every=num_epochs, num_samples=20)
     energies = fit(num_epochs=num_epochs, early_stopping=rule).info.energies
@@ -281,7 +281,7 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     def record(show, unit, total):
         yield lambda epochs, status: shown.append((epochs, status))
 
-    monkeypatch.setattr("bbalpha.loop.progress_bar", record)
+    monkeypatch.setattr("bbalpha.engine.loop.progress_bar", record)
     energies = fit(num_epochs=40).info.energies
     epochs = [epoch for epoch, _ in shown]
     assert epochs == sorted(epochs)
@@ -430,7 +430,7 @@ def test_ctrl_c_returns_every_replica_as_far_as_it_came(monkeypatch):
 
         yield interrupt
 
-    monkeypatch.setattr("bbalpha.loop.progress_bar", interrupting)
+    monkeypatch.setattr("bbalpha.engine.loop.progress_bar", interrupting)
     posteriors = fit_many(jnp.zeros((3, 2)))
     assert [posterior.info.stopped for posterior in posteriors] == ["interrupted"] * 3
     assert all(0 < posterior.info.num_steps < 12 for posterior in posteriors)

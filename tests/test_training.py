@@ -13,8 +13,8 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha.epochs import run_steps
-from bbalpha.optimizers import decaying_adam
+from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.optimizers import decaying_adam
 from bbalpha.training import energy_of_batch, noise_keys
 
 KEY = jax.random.key(0)

@@ -6,4 +6,6 @@ first used, so that the command line can answer without waiting for jax.
 
 import lazy_loader
 
+__version__ = "0.2.0"
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,9 +20,9 @@ from .predictive import (
     predictive_quantiles,
     predictive_variance,
 )
-from .special import log_ndtr
-from .layout import Layout
-from .families import (
+from .engine.special import log_ndtr
+from .engine.layout import Layout
+from .distributions import (
     CappedGaussian,
     DiagonalGaussian,
     Family,
@@ -33,13 +33,14 @@ from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
 from .posterior import FitInfo, Posterior
 from .training import FitState, StepInfo, init, step
-from .loop import EarlyStopping
+from .engine.loop import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit, fit_many
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
-from . import datasets
+
+__version__: str
 
 __all__ = [
     "Dataset",
@@ -90,5 +91,4 @@ __all__ = [
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",
-    "datasets",
 ]

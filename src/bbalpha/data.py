@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray, UInt32
 
-from bbalpha import threefry
+from bbalpha.engine import threefry
 
 SHORTEST_LENGTH = 8  # of padded rows
 ROUNDINGS = 2  # units in the last place by which values of a constant may differ

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bbalpha.energy import Number
-from bbalpha.families import DiagonalGaussian, FullGaussian, LowRankGaussian
+from bbalpha.distributions import DiagonalGaussian, FullGaussian, LowRankGaussian
 
 GaussianFamily = DiagonalGaussian | FullGaussian | LowRankGaussian
 

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from bbalpha.checks import check_one_per_datum
-from bbalpha.families import Family, Noise, log_prob_of_draw, map_draws
-from bbalpha.memory import in_memory
+from bbalpha.engine.checks import check_one_per_datum
+from bbalpha.distributions import Family, Noise, log_prob_of_draw, map_draws
+from bbalpha.engine.materialize import in_memory
 
 SHORT_SUM = 200  # draws up to which one exponential serves two forms of the power mean
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.checks import (
+from bbalpha.engine.checks import (
     as_keys,
     check_alpha,
     check_counts,
@@ -21,7 +21,7 @@ from bbalpha.checks import (
     warn,
 )
 from bbalpha.data import as_array, check_data, check_weights, padded_length
-from bbalpha.epochs import (
+from bbalpha.engine.epochs import (
     Rows,
     full_energy,
     full_energy_many,
@@ -29,10 +29,10 @@ from bbalpha.epochs import (
     replica_runner,
     run_steps,
 )
-from bbalpha.families import CappedGaussian
-from bbalpha.layout import Layout
-from bbalpha.loop import EarlyStopping, Plan, Watch, train
-from bbalpha.optimizers import Optimizer, decaying_adam
+from bbalpha.distributions import CappedGaussian
+from bbalpha.engine.layout import Layout
+from bbalpha.engine.loop import EarlyStopping, Plan, Watch, train
+from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.training import (
     FamilyStart,

@@ -18,7 +18,7 @@ from jax.scipy.special import betaln
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
-from bbalpha.special import (
+from bbalpha.engine.special import (
     LARGEST_DF,
     LOG_TWO_PI,
     log_ndtr,

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha import model_file, threefry
-from bbalpha.checks import (
+from bbalpha.engine import threefry
+from bbalpha.files import model_file
+from bbalpha.engine.checks import (
     as_keys,
     check_counts,
     check_one_per_datum,
@@ -24,7 +25,7 @@ from bbalpha.checks import (
     without_jit,
 )
 from bbalpha.data import as_array, check_data, padded_length
-from bbalpha.families import (
+from bbalpha.distributions import (
     DiagonalGaussian,
     Family,
     FullGaussian,
@@ -32,7 +33,7 @@ from bbalpha.families import (
     chunk_of_draws,
     map_draws,
 )
-from bbalpha.layout import Layout
+from bbalpha.engine.layout import Layout
 
 FAMILIES = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # that a file may name
 

@@ -15,8 +15,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from bbalpha import threefry
-from bbalpha.checks import (
+from bbalpha.engine import threefry
+from bbalpha.engine.checks import (
     as_keys,
     check_alpha,
     check_counts,
@@ -28,10 +28,10 @@ from bbalpha.checks import (
     without_jit,
 )
 from bbalpha.energy import Number, VectorLogLikelihood, chunked_energy
-from bbalpha.families import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
-from bbalpha.layout import Layout
-from bbalpha.memory import in_memory
-from bbalpha.optimizers import Optimizer, adam, as_tree
+from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Family, Noise, chunk_of_draws
+from bbalpha.engine.layout import Layout
+from bbalpha.engine.materialize import in_memory
+from bbalpha.engine.optimizers import Optimizer, adam, as_tree
 from bbalpha.posterior import Posterior
 
 LogLikelihood = Callable[..., Float[Array, " batch"]]

@@ -9,14 +9,11 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli.datasets import DatasetCommands, fetch_dataset, list_datasets
 from bbalpha.cli.doors import Commands
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
 from bbalpha.cli.predict import predict_table
-from bbalpha.cli.report import report_results
-from bbalpha.cli.reproduce import reproduce_paper
 
 __all__ = ["app"]
 
@@ -32,13 +29,6 @@ app.command("fit")(fit_table)
 app.command("predict")(predict_table)
 app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
-app.command("reproduce", short_help="Run experiments of the paper.")(reproduce_paper)
-app.command("report", short_help="Make a page of their results.")(report_results)
-
-datasets = typer.Typer(cls=DatasetCommands, help=DatasetCommands.__doc__, rich_markup_mode=None)
-datasets.command("list")(list_datasets)
-datasets.command("fetch", short_help="Get a data set, and write it as a table.")(fetch_dataset)
-app.add_typer(datasets, name="datasets")
 
 
 def _show_version(wanted: bool) -> bool:

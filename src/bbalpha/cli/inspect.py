@@ -35,7 +35,7 @@ def inspect_model(model_file: ModelFile, json: Json = False) -> None:
 
 
 def _facts_of_file(path: Path) -> dict[str, Any]:
-    from bbalpha.model_file import FORMAT_VERSION
+    from bbalpha.files.model_file import FORMAT_VERSION
 
     return {"file": str(path), "version": FORMAT_VERSION, "bytes": path.stat().st_size}
 

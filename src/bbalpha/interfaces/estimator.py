@@ -21,9 +21,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bbalpha.checks import check_counts, warn
+from bbalpha.engine.checks import check_counts, warn
 from bbalpha.data import Dataset, Standardizer, padded_length, standardize
-from bbalpha.families import CappedGaussian, Family
+from bbalpha.distributions import CappedGaussian, Family
 from bbalpha.fitting import fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
@@ -35,10 +35,10 @@ from bbalpha.interfaces.network import (
     start_of,
 )
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.layout import Layout
+from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
-from bbalpha.loop import EarlyStopping
-from bbalpha.optimizers import adam
+from bbalpha.engine.loop import EarlyStopping
+from bbalpha.engine.optimizers import adam
 from bbalpha.posterior import Posterior
 
 PREDICTIVE_STREAM = 2**32 - 5  # beside those of the fit, which starts from the same seed

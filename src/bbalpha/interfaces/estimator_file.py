@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha import model_file
+from bbalpha.files import model_file
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.network import shapes_of
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.layout import Layout
+from bbalpha.engine.layout import Layout
 from bbalpha.posterior import FAMILIES, leaves_of, posterior_of_file
 
 FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")

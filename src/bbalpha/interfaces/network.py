@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from bbalpha.data import Dataset
-from bbalpha.families import CappedGaussian, DiagonalGaussian, Family
-from bbalpha.layout import Layout
+from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Family
+from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.models import mlp
 

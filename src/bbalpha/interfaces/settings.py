@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha.checks import check_counts, check_optional_counts
+from bbalpha.engine.checks import check_counts, check_optional_counts
 from bbalpha.interfaces.network import ACTIVATIONS
 
 POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}

@@ -1,0 +1,1 @@
+"""The experiments of the BB-α paper, rerun with bbalpha."""

@@ -1,0 +1,147 @@
+"""From a name to arrays, wherever the data set is."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from . import cep, folder_files, openml
+from .catalog import Entry, Task, find_entry
+
+FOLDER_VARIABLE = "BBALPHA_DATA"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Table:
+    """A loaded data set.
+
+    Attributes:
+        name: Its name in `CATALOG`.
+        inputs: One row per data point, as published: nothing is standardized but the pixels of
+            mnist, which are divided by 255. float64; for mnist and cep float32, to save memory.
+        targets: float64 for regression, otherwise integer labels from 0.
+        feature_names: Names of the columns of `inputs`.
+        target_name: Name of the target.
+        task: "binary", "multiclass" or "regression".
+        num_train: Number of leading rows that were published as the training part, or None. The
+            others are the test part of mnist and year, and the validation part of madelon.
+        source: Where the data came from: a file, or the number on OpenML.
+    """
+
+    name: str
+    inputs: Float[np.ndarray, "rows features"]
+    targets: Num[np.ndarray, " rows"]
+    feature_names: tuple[str, ...]
+    target_name: str
+    task: Task
+    num_train: int | None
+    source: str
+
+
+def load(name: str, folder: str | Path | None = None) -> Table:
+    """Return a data set of the paper by name.
+
+    The source is the folder, if one is named, and otherwise OpenML (for cep, the repository of its
+    authors), whose answer is kept in scikit-learn's data home. Arrays have the same form from
+    everywhere: the same columns, and labels counted from 0.
+
+    Args:
+        name: A name of `CATALOG`.
+        folder: A folder that holds `<name>/<name>.csv.gz`; by default the one named by the
+            environment variable BBALPHA_DATA, if it is set.
+
+    Raises:
+        ValueError: If the name is unknown, a file is damaged, or a copy is not the data set that
+            the catalog describes.
+        FileNotFoundError: If the folder has not the file, or the set is found in folders only.
+        ConnectionError: If a download fails.
+        ModuleNotFoundError: If cep has no ready-made fingerprints, and RDKit is not installed.
+
+    >>> import bbalpha as bb, bbalpha_paper.datasets
+    >>> table = bbalpha_paper.datasets.load("boston")  # doctest: +SKIP
+    >>> table.inputs.shape, table.target_name  # doctest: +SKIP
+    ((506, 13), 'MEDV')
+    >>> data = bb.Dataset(table.inputs, table.targets)  # doctest: +SKIP
+    """
+    entry = find_entry(name)
+    folder = folder or os.environ.get(FOLDER_VARIABLE)
+    inputs, targets, source = _read(entry, Path(folder)) if folder else _download(entry)
+    _check_values(entry, inputs, targets, source)
+    return Table(
+        name=entry.name,
+        inputs=inputs,
+        targets=targets if entry.task == "regression" else targets.astype(np.int64),
+        feature_names=entry.feature_names,
+        target_name=entry.target_name,
+        task=entry.task,
+        num_train=entry.num_train,
+        source=source,
+    )
+
+
+def fetch(name: str, folder: str | Path | None = None) -> str:
+    """Return where a data set is, after making sure that it is here and whole.
+
+    Args:
+        name: A name of `CATALOG`.
+        folder: As for `load`, which also says what may be raised.
+
+    Returns:
+        The file it was read from, or its number on OpenML; a second call needs no network.
+
+    >>> import bbalpha_paper.datasets
+    >>> bbalpha_paper.datasets.fetch("boston")  # doctest: +SKIP
+    'OpenML data set 531'
+    """
+    return load(name, folder).source
+
+
+def _read(entry, folder):
+    """The inputs, targets and file of a set in a folder."""
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"the folder of data sets must be there; got {str(folder)!r}, by the argument folder "
+            f"or by {FOLDER_VARIABLE}."
+        )
+    if entry.name == "mnist":
+        return folder_files.read_mnist(entry, folder)
+    if entry.name == "cep":
+        return cep.read(entry, folder)
+    return folder_files.read_table(entry, folder)
+
+
+def _download(entry):
+    """The inputs, targets and address of a set that is no folder's."""
+    if entry.name == "cep":
+        return cep.download(entry)
+    if entry.openml_id is not None:
+        return openml.download(entry)
+    raise FileNotFoundError(
+        f"folder must be given for {entry.name}, of which no copy on OpenML is confirmed; got "
+        f"folder=None with {FOLDER_VARIABLE} unset. Download {entry.url}, save its table as "
+        f"{folder_files.table_path(entry)} in a folder, and name the folder."
+    )
+
+
+def _check_values(entry: Entry, inputs, targets, source):
+    """Raise unless the counts are the catalog's, numbers are finite, and labels are labels."""
+    expected = (entry.num_data, entry.num_features)
+    if inputs.shape != expected or targets.shape != expected[:1]:
+        raise ValueError(
+            f"{entry.name} must have {expected[0]} rows of {expected[1]} inputs and a target; "
+            f"got {inputs.shape[0]} rows of {inputs.shape[1]} in {source}."
+        )
+    bad = ~(np.isfinite(inputs).all(axis=1) & np.isfinite(targets))
+    if bad.any():
+        raise ValueError(
+            f"{entry.name} must be finite; got NaN or infinite values in {bad.sum()} rows, "
+            f"the first being row {bad.argmax()}, in {source}."
+        )
+    labels = np.unique(targets)
+    if entry.task == "binary" and not np.array_equal(labels, [0, 1]):
+        raise ValueError(
+            f"{entry.target_name} must be 0 or 1 and take both values; "
+            f"got {', '.join(f'{label:g}' for label in labels[:3])} in {source}."
+        )

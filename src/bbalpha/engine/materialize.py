@@ -1,0 +1,68 @@
+"""Values that are computed once and stored, where the compiler would compute them again.
+
+XLA fuses what is cheap, or seems so, into everything that uses it: a hash, a draw, the parameters
+of all draws. Its CPU compiler drops `jax.lax.optimization_barrier` before it fuses, but it does not
+look into a loop whose length it cannot know, and such a loop takes its start from memory. On other
+platforms, where a loop is costly and computing again is cheap, nothing is done.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Shaped
+
+UNLIKELY = 40503
+
+
+def once(function: Callable[[Array], Array], words: Array) -> Array:
+    """Return `function(words)`, computed inside of a loop: its constants stay there too.
+
+    >>> from bbalpha.engine.materialize import once
+    >>> once(jnp.square, jnp.arange(3)).tolist()
+    [0, 1, 4]
+    """
+
+    def loop(words: Array) -> Array:
+        shape = jax.eval_shape(function, words)
+        start = jnp.zeros(shape.shape, shape.dtype)
+        num_turns = 1 + _is_unlikely(words)  # two turns have the effect of one
+        return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
+
+    return jax.lax.platform_dependent(words, cpu=loop, default=function)
+
+
+@jax.custom_jvp
+def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    """Return `values` as they are, with their derivatives.
+
+    The loop has no turn, or one that changes nothing.
+
+    Args:
+        values: what to store.
+        given: numbers or 32-bit words that are in memory already, for the length of the loop to
+            depend on.
+
+    >>> from bbalpha.engine.materialize import in_memory
+    >>> print(jax.grad(lambda x: in_memory(x**2, x).sum())(jnp.array([1.0, 2.0])))
+    [2. 4.]
+    """
+
+    def unchanged(turn: Array, values: Array) -> Array:
+        return jnp.where(turn < 0, jnp.zeros_like(values), values)
+
+    def loop(values: Array, given: Array) -> Array:
+        return jax.lax.fori_loop(0, _is_unlikely(given), unchanged, values)
+
+    return jax.lax.platform_dependent(values, given, cpu=loop, default=lambda values, _: values)
+
+
+@in_memory.defjvp
+def _in_memory_jvp(primals, tangents):
+    return in_memory(*primals), tangents[0]
+
+
+def _is_unlikely(given: Array) -> Array:
+    """0, or rarely 1: which of them, the compiler cannot know."""
+    is_equal = given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype)
+    return jnp.any(is_equal).astype(jnp.int32)

@@ -1,0 +1,1 @@
+"""Files: models on disk, written whole or not at all."""
