@@ -1,5 +1,7 @@
-"""The public names in the order of the pipeline; each comes from the file of its step."""
+"""The public names, in the order in which to read the files of the method."""
 
+from .engine.layout import Layout
+from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
 from .models import init_linear, init_mlp, linear, mlp
 from .likelihoods import (
@@ -20,20 +22,19 @@ from .predictive import (
     predictive_quantiles,
     predictive_variance,
 )
-from .engine.special import log_ndtr
-from .engine.layout import Layout
 from .distributions import (
     CappedGaussian,
     DiagonalGaussian,
-    Family,
+    Distribution,
     FullGaussian,
     LowRankGaussian,
 )
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
 from .posterior import FitInfo, Posterior
-from .training import FitState, StepInfo, init, step
-from .engine.loop import EarlyStopping
+from .state import FitState, StepInfo
+from .training import init, step
+from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit, fit_many
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
@@ -43,6 +44,8 @@ from .interfaces.regressor import BBAlphaRegressor
 __version__: str
 
 __all__ = [
+    "Layout",
+    "log_ndtr",
     "Dataset",
     "Splits",
     "Standardizer",
@@ -66,11 +69,9 @@ __all__ = [
     "predictive_mean",
     "predictive_quantiles",
     "predictive_variance",
-    "log_ndtr",
-    "Layout",
     "CappedGaussian",
     "DiagonalGaussian",
-    "Family",
+    "Distribution",
     "FullGaussian",
     "LowRankGaussian",
     "alpha_energy",

@@ -1,11 +1,9 @@
-"""Data: the first step, from arrays to the rows and weights of each minibatch.
+"""Data: arrays with one row per data point, checked and standardized.
 
-Data are any pytree of arrays that share their leading axis, one row per data point; `Dataset` is
-the usual one. A minibatch is a row of numbers into them, always of the same length so that it
-compiles once: a short batch is padded, and the weight of each entry says how many data points it
-stands for (N/|S| for real entries, 0 for padding).
+Data are any pytree of arrays that share their leading axis; `Dataset` is the usual one.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,14 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Float
 
-from bbalpha.engine import threefry
-
-SHORTEST_LENGTH = 8  # of padded rows
 ROUNDINGS = 2  # units in the last place by which values of a constant may differ
-FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
 
 
 class Dataset(NamedTuple):
@@ -229,7 +224,7 @@ def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> in
 
 
 def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:
-    """Refuse weights of another shape, negative ones, and none but zeros (for some replica).
+    """Raise unless the weights have this shape, are not negative, and not all zero per replica.
 
     Raises:
         ValueError: With the shape or the values.
@@ -246,74 +241,30 @@ def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> Non
         )
 
 
-def minibatch_rows(
-    key: PRNGKeyArray, num_rows: ArrayLike, num_slots: int, batch_size: int
-) -> tuple[Int[Array, "batches size"], Float[Array, "batches size"]]:
-    """Return the rows of each minibatch of one epoch, and how many data points each stands for.
-
-    A fresh permutation of the rows is cut into batches S_b of `batch_size`; the last may be
-    shorter and is padded with row 0 at weight 0. A real entry weighs N/|S_b|, |S_b| being the true
-    size of its batch, so that Σᵢ weight·g(row) is an unbiased estimate of Σₙ g(n), and the mean of
-    these over the epoch, each batch counted |S_b|/N, is equal to it.
-
-    Pure and jit-able; `num_slots` and `batch_size` are static. The order depends on the key and
-    `num_rows` only: data padded to more slots give the same batches, then empty ones.
-
-    Args:
-        key: Random key of the epoch.
-        num_rows: Number of data points N, at most `num_slots`; may be traced.
-        num_slots: Length of the arrays; the slots from `num_rows` on are padding, never drawn.
-        batch_size: Number of entries per batch.
-
-    Returns:
-        Integer rows and float weights, each of shape (⌈num_slots / batch_size⌉, batch_size).
-
-    >>> import jax
-    >>> from bbalpha.data import minibatch_rows
-    >>> rows, weights = minibatch_rows(jax.random.key(0), num_rows=5, num_slots=5, batch_size=3)
-    >>> sorted(rows[weights > 0].tolist())
-    [0, 1, 2, 3, 4]
-    >>> weights.round(3).tolist()[1]
-    [2.5, 2.5, 0.0]
-    """
-    num_batches = -(-num_slots // batch_size)
-    lot = threefry.bits(key, num_slots)
-    # The sort is stable, so a padding slot follows even a real one that drew the largest lot.
-    lot = jnp.where(jnp.arange(num_slots) < num_rows, lot, np.uint32(2**32 - 1))
-    order = stable_argsort(lot)
-    order = jnp.pad(order, (0, num_batches * batch_size - num_slots))
-    real = (jnp.arange(order.size) < num_rows).reshape(num_batches, batch_size)
-    sizes = jnp.maximum(real.sum(axis=1, keepdims=True), 1)  # |S_b|, 1 if the batch is empty
-    return jnp.where(real, order.reshape(real.shape), 0), jnp.where(real, num_rows / sizes, 0.0)
+def check_values(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> None:
+    """Raise at the first target that breaks a likelihood's rule; traced ones cannot be checked."""
+    if isinstance(targets, Tracer) or not getattr(targets, "is_fully_addressable", True):
+        return
+    values = np.asarray(targets)
+    wrong = values[~obeys(values)]
+    if wrong.size:
+        raise ValueError(f"targets must be {rule}; got {wrong[0]}.{remedy}")
 
 
-def stable_argsort(words: UInt32[Array, " num"]) -> Int[Array, " num"]:
-    """Return `jnp.argsort(words, stable=True)`, two or three times as fast on CPU.
-
-    There XLA sorts one array of integers several times faster than an array with its places. So a
-    few bits of each word are packed with its place into one integer, the lowest ones first.
-    """
-    num_bits = max(1, (len(words) - 1).bit_length())  # of a place
-    places = jax.lax.iota(jnp.uint32, len(words))
-    order = places.astype(int)
-    for shift in range(0, 32, 32 - num_bits):
-        packed = jnp.sort(((words[order] >> shift) << num_bits) | places, stable=False)
-        order = order[packed & np.uint32(2**num_bits - 1)]
-    return order
-
-
-def padded_length(num_rows: int) -> int:
-    """The length to pad rows to: there are few, so that nearby sizes share a compiled program.
-
-    A power of two at first; above `FINE_LENGTH` four lengths per octave, to waste less memory.
-
-    >>> from bbalpha.data import padded_length
-    >>> [padded_length(num_rows) for num_rows in (5, 33, 506, 1030, 10**6)]
-    [8, 64, 512, 1280, 1048576]
-    """
-    octave = 2 ** (num_rows - 1).bit_length()
-    unit = octave if octave <= FINE_LENGTH else octave // 8
-    return max(SHORTEST_LENGTH, -(-num_rows // unit) * unit)
+def aligned(targets: ArrayLike, outputs: Float[Array, "..."], dtype: type | None = None) -> Array:
+    """The targets in the shape of the outputs, with length 1 along each axis of draws."""
+    if outputs.ndim < 2:
+        remedy = "Give a single column its axis by outputs[:, None]."
+        rule = f"shape (..., data, columns); got outputs.ndim={outputs.ndim}"
+        raise ValueError(f"outputs must have {rule}. {remedy}")
+    num_data, num_columns = outputs.shape[-2:]
+    shapes = [(num_data, num_columns), (num_data,)][: 2 if num_columns == 1 else 1]
+    if jnp.shape(targets) not in shapes:
+        rule = f"shape {' or '.join(map(str, shapes))} to match the outputs"
+        raise ValueError(f"targets must have {rule}; got shape {jnp.shape(targets)}.")
+    axes_of_draws = (1,) * (outputs.ndim - 2)
+    array = jnp.asarray(targets).astype(dtype or outputs.dtype)
+    return array.reshape(*axes_of_draws, num_data, num_columns)
 
 
 def as_array(value):

@@ -1,39 +1,34 @@
-"""Step four: the approximating families q(θ), which serve as priors p₀(θ) too.
+"""Distributions over one flat vector of parameters: approximations q(θ) and priors p₀(θ).
 
-A family is a value: a distribution over one flat vector of parameters, whose array fields are what
-the optimizer moves. Anything with the members of `Family` will do, a mixture or a flow included;
-the energy asks for nothing else.
+A distribution is a value whose array fields the optimizer moves. Anything with the members of
+`Distribution` will do, mixtures and flows included; the energy asks for nothing else.
 """
 
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from bbalpha.engine import threefry
-from bbalpha.engine.materialize import in_memory, once
 from bbalpha.engine.special import LOG_TWO_PI
 
-Noise = Key[Array, " draws"] | Float[Array, "draws noise"]
-"""The noise of some draws, or one key for each, from which its noise is drawn where it is used."""
-
-INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts as good as a point
-CHUNK_ELEMENTS = 2**19  # 2 MiB of float32, the cache of a core
-WHOLE_ELEMENTS = 2**21  # 8 MiB, up to where recomputing costs more than the cache saves
-TYPICAL_WIDTH = 64
+INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
 
 
 @runtime_checkable
-class Family(Protocol):
+class Distribution(Protocol):
     """A distribution over a flat vector that can be reparameterized: θ = g(ε).
 
-    Every method speaks of one draw; the library adds the axis of draws with `jax.vmap`. To write a
-    family of your own, make it an `equinox.Module` with these members, whose fields are arrays of
-    floating-point numbers (they are trained) or static, and pass a function of the mean and the
-    prior that makes one as `family=` to `bbalpha.fit`.
+    Every method handles one draw; the library adds the axis of draws with `jax.vmap`. To write your
+    own, make an `equinox.Module` with these members whose fields are arrays of floating-point
+    numbers, which are trained, or static, and pass it to `bbalpha.fit` as `family=`: the class, if
+    it has a class method `init(mean, prior)`, an instance, or a function of the mean and the prior.
+
+    Two more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
+    that the noise becomes, saves the way back from them. `under(prior)`, the distribution to use
+    under a prior, lets q depend on a prior that is itself learned.
     """
 
     @property
@@ -47,7 +42,7 @@ class Family(Protocol):
         ...
 
     def noise(self, key: Key[Array, ""]) -> Float[Array, " noise"]:
-        """One draw of ε from a distribution that does not depend on the fields of the family."""
+        """One draw of ε, whose distribution does not depend on the fields."""
         ...
 
     def transform(self, noise: Float[Array, " noise"]) -> Float[Array, " params"]:
@@ -74,11 +69,11 @@ class DiagonalGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Family,
+        prior: Distribution,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "DiagonalGaussian":
-        """A narrow Gaussian around `mean` whose log-variances are free (the paper's text)."""
+        """A narrow Gaussian around `mean` whose log-variances are free, as in the paper's text."""
         del prior
         return cls(mean, jnp.full_like(mean, initial_log_variance))
 
@@ -101,20 +96,22 @@ class DiagonalGaussian(eqx.Module):
         return -0.5 * (squares + jnp.sum(self.log_variance + LOG_TWO_PI))
 
     def log_prob_of_noise(self, noise: Float[Array, " params"]) -> Float[Array, ""]:
-        """The log-density of the parameters that `noise` is transformed into."""
+        """The log-density of the parameters that `noise` becomes."""
         return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
 
 class CappedGaussian(eqx.Module):
-    """The default: a diagonal Gaussian that is never wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
+    """The default q: a diagonal Gaussian no wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
 
-    So the site q/p₀ keeps a positive precision under a diagonal prior, as in the code that the
-    paper's authors released. It becomes a distribution under a prior, which may itself be learned.
+    The cap keeps the precision of the site q/p₀ positive under a diagonal prior, as in the code
+    that the paper's authors released. The fields say how wide q is relative to a prior, which may
+    itself be learned: `under` applies them to one. By itself it is q under the standard prior,
+    v₀ = 1.
 
     >>> prior = bb.DiagonalGaussian(mean=jnp.zeros(1), log_variance=jnp.log(jnp.array([4.0])))
     >>> q = bb.CappedGaussian(mean=jnp.ones(1), logit_variance=jnp.zeros(1))
-    >>> print(f"{q.under(prior).variance.item():.4f}")  # 4 · sigmoid(0)
-    2.0000
+    >>> print(f"{q.variance.item():.4f}, {q.under(prior).variance.item():.4f}")  # v₀ · sigmoid(0)
+    0.5000, 2.0000
     """
 
     mean: Float[Array, " params"]
@@ -124,18 +121,39 @@ class CappedGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Family,
+        prior: Distribution,
         *,
         initial_logit_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "CappedGaussian":
-        """A Gaussian around `mean`, narrow when compared with the prior."""
+        """A Gaussian around `mean`, much narrower than the prior."""
         del prior
         return cls(mean, jnp.full_like(mean, initial_logit_variance))
 
-    def under(self, prior: Family) -> DiagonalGaussian:
+    def under(self, prior: Distribution) -> DiagonalGaussian:
         """The Gaussian whose variances are these fractions of the prior's."""
         log_variance = jnp.log(prior.variance) + jax.nn.log_sigmoid(self.logit_variance)
         return DiagonalGaussian(self.mean, log_variance)
+
+    @property
+    def variance(self) -> Float[Array, " params"]:
+        """The variance of every parameter under the standard prior, sigmoid(ρⱼ)."""
+        return jax.nn.sigmoid(self.logit_variance)
+
+    def noise(self, key: Key[Array, ""]) -> Float[Array, " params"]:
+        """Standard Gaussian noise, one number per parameter."""
+        return threefry.normal(key, self.mean.shape, self.mean.dtype)
+
+    def transform(self, noise: Float[Array, " params"]) -> Float[Array, " params"]:
+        """The parameters θⱼ = mⱼ + √vⱼ εⱼ."""
+        return self._standard.transform(noise)
+
+    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density Σⱼ log N(θⱼ; mⱼ, vⱼ)."""
+        return self._standard.log_prob(params)
+
+    @property
+    def _standard(self) -> DiagonalGaussian:
+        return DiagonalGaussian(self.mean, jax.nn.log_sigmoid(self.logit_variance))
 
 
 class FullGaussian(eqx.Module):
@@ -161,7 +179,7 @@ class FullGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Family,
+        prior: Distribution,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "FullGaussian":
@@ -202,7 +220,7 @@ class FullGaussian(eqx.Module):
         return self.log_prob_of_noise(noise)
 
     def log_prob_of_noise(self, noise: Float[Array, " params"]) -> Float[Array, ""]:
-        """The log-density of the parameters that `noise` is transformed into."""
+        """The log-density of the parameters that `noise` becomes."""
         return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
     @property
@@ -230,7 +248,7 @@ class LowRankGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Family,
+        prior: Distribution,
         *,
         rank: int = 10,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
@@ -277,93 +295,16 @@ class LowRankGaussian(eqx.Module):
 
 
 def log_prob_of_draw(
-    q: Family, noise: Float[Array, " noise"], params: Float[Array, " params"]
+    q: Distribution, noise: Float[Array, " noise"], params: Float[Array, " params"]
 ) -> Float[Array, ""]:
-    """The log-density of the parameters that q made of `noise`, from the noise where q can do so.
-
-    A member `log_prob_of_noise` is optional: it saves the way back from the parameters.
-    """
+    """The log-density of the parameters that q made of `noise`, from the noise if q can do that."""
     if hasattr(q, "log_prob_of_noise"):
         return q.log_prob_of_noise(noise)  # pyright: ignore[reportAttributeAccessIssue]
     return q.log_prob(params)
 
 
-def map_draws(
-    function: Callable[[Float[Array, " params"], Float[Array, " noise"]], PyTree],
-    q: Family,
-    noise: Noise,
-    sample_chunk: int,
-    kept_products: int = 0,
-) -> PyTree:
-    """`function` of the parameters and the noise of every draw, with one chunk of draws in memory.
-
-    A draw whose noise comes from a key of Threefry has that to itself, so the chunk size changes
-    time and memory but not the result. The chunks are recomputed in the backward pass instead of
-    being kept; their matrix products, which take most of the time, are kept if those of all draws
-    have at most `kept_products` numbers.
-    """
-
-    def of_noise(noise: Float[Array, "draws noise"]) -> PyTree:
-        params = jax.vmap(q.transform)(noise)  # θₖ = g(εₖ)
-        if num_chunks == 1:  # what is checkpointed could not be differentiated twice in reverse
-            params = in_memory(params, noise)
-        return jax.vmap(function)(params, noise)
-
-    def take(start: int | Int[Array, ""]) -> Float[Array, "draws noise"]:
-        chunk = jax.lax.dynamic_slice_in_dim(noise, start, sample_chunk)
-        return draw_noise(q, chunk) if _are_keys(chunk) else chunk
-
-    num_samples = len(noise)
-    sample_chunk = min(sample_chunk, num_samples)
-    num_chunks = -(-num_samples // sample_chunk)
-    if num_chunks == 1:
-        return of_noise(take(0))
-    if num_samples % sample_chunk:  # what overhangs is dropped below
-        noise = noise[jnp.arange(num_chunks * sample_chunk) % num_samples]
-    policy = jax.checkpoint_policies.nothing_saveable
-    if kept_products > 0:
-        num_products = num_chunks * _size_of_products(of_noise, jax.eval_shape(take, 0))
-        if num_products <= kept_products:
-            policy = jax.checkpoint_policies.dots_saveable
-    # The starts are mapped, not the noise in chunks, of which XLA would make a copy.
-    of_chunk = jax.checkpoint(lambda start: of_noise(take(start)), prevent_cse=False, policy=policy)
-    results = jax.lax.map(of_chunk, jnp.arange(0, len(noise), sample_chunk))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:num_samples], results)
-
-
-def draw_noise(q: Family, keys: Key[Array, " draws"]) -> Float[Array, "draws noise"]:
-    """The noise of each key, drawn once although much depends on it."""
-    impl = jax.random.key_impl(keys)
-
-    def draw(words: Array) -> Array:
-        return jax.vmap(q.noise)(jax.random.wrap_key_data(words, impl=impl))
-
-    return once(draw, jax.random.key_data(keys))
-
-
-def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:
-    """How many draws to process at once: all where they are small, else what a cache can hold.
-
-    A draw is counted as its parameters and as many hidden units per row as a common layer has.
-    """
-    elements = num_params + TYPICAL_WIDTH * num_rows
-    if num_samples * elements <= WHOLE_ELEMENTS:
-        return num_samples
-    num_chunks = -(-num_samples // max(1, CHUNK_ELEMENTS // elements))
-    return -(-num_samples // num_chunks)
-
-
-def _are_keys(noise: Noise) -> bool:
-    return jnp.issubdtype(noise.dtype, jax.dtypes.prng_key)
-
-
-def _size_of_products(function: Callable[[Array], PyTree], noise: jax.ShapeDtypeStruct) -> int:
-    """How many numbers the matrix products are that the derivative of a function asks for."""
-
-    def num_kept(policy: Callable[..., bool]) -> int:
-        function_again = jax.checkpoint(function, policy=policy)
-        kept = jax.eval_shape(lambda noise: jax.vjp(function_again, noise)[1], noise)
-        return sum(leaf.size for leaf in jax.tree.leaves(kept))
-
-    policies = jax.checkpoint_policies
-    return num_kept(policies.dots_saveable) - num_kept(policies.nothing_saveable)
+def under_prior(q: Distribution, prior: Distribution) -> Distribution:
+    """The distribution that q stands for under a prior."""
+    if hasattr(q, "under"):
+        return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]
+    return q

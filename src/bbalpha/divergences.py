@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bbalpha.energy import Number
 from bbalpha.distributions import DiagonalGaussian, FullGaussian, LowRankGaussian
+from bbalpha.energy import Number
 
-GaussianFamily = DiagonalGaussian | FullGaussian | LowRankGaussian
+Gaussians = DiagonalGaussian | FullGaussian | LowRankGaussian
 
 NUM_NODES = 12  # of Gauss and Legendre: 1e-16 in `_exp_remainder` and `_log1p_remainder`
 
 
-def alpha_divergence(p: GaussianFamily, q: GaussianFamily, alpha: Number) -> Float[Array, ""]:
+def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, ""]:
     """The α-divergence D_α[p‖q] of two Gaussians in closed form: ≥ 0, and 0 only where p = q.
 
     With Σ = α Σ_q + (1 − α) Σ_p and d the difference of the means,
@@ -96,7 +96,7 @@ def log_alpha_divergence_on_grid(
     return largest + jnp.log(spacing * jnp.sum(_pointwise_divergence(first, second, alpha)))
 
 
-def _log_variance_ratios(p: GaussianFamily, q: GaussianFamily) -> Float[Array, " params"]:
+def _log_variance_ratios(p: Gaussians, q: Gaussians) -> Float[Array, " params"]:
     """t: the log-variances of p in the directions and units in which q is standard."""
     if isinstance(p, DiagonalGaussian) and isinstance(q, DiagonalGaussian):
         return p.log_variance - q.log_variance
@@ -105,8 +105,8 @@ def _log_variance_ratios(p: GaussianFamily, q: GaussianFamily) -> Float[Array, "
 
 
 def _squared_distance(
-    p: GaussianFamily,
-    q: GaussianFamily,
+    p: Gaussians,
+    q: Gaussians,
     alpha: Float[Array, ""],
     log_ratio: Float[Array, " params"],
     is_upper: Array,
@@ -126,7 +126,7 @@ def _squared_distance(
     return jnp.where(jnp.isnan(cholesky[0, 0]), jnp.inf, jnp.dot(noise, noise))
 
 
-def _cholesky(q: GaussianFamily) -> Float[Array, "params params"]:
+def _cholesky(q: Gaussians) -> Float[Array, "params params"]:
     if isinstance(q, DiagonalGaussian):
         return jnp.diag(jnp.exp(0.5 * q.log_variance))
     return q.cholesky if isinstance(q, FullGaussian) else jnp.linalg.cholesky(q.covariance)

@@ -1,9 +1,9 @@
-"""Step five: the energy. All of BB-α is this file.
+"""The energy. All of BB-α is this file.
 
     E(q) = − Σₙ (1/α) log E_q[(p(xₙ|θ) / f(θ))^α],    log f(θ) = (log q(θ) − log p₀(θ)) / N
 
-With normalized densities the log-normalizers of the paper's eq. (bb_alpha_energy) cancel draw by
-draw, so any q that can be sampled by reparameterization and has a log-density will do.
+With normalized densities the log-normalizers of eq. 9 cancel draw by draw, so any q will do that
+has a log-density and can be sampled by reparameterization.
 """
 
 from collections.abc import Callable
@@ -12,44 +12,57 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.distributions import Distribution, log_prob_of_draw
 from bbalpha.engine.checks import check_one_per_datum
-from bbalpha.distributions import Family, Noise, log_prob_of_draw, map_draws
+from bbalpha.engine.draws import Noise, map_draws
+from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
 
-SHORT_SUM = 200  # draws up to which one exponential serves two forms of the power mean
+SHORT_SUM = 200  # draws up to which one exponential serves both forms of the power mean
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
 
 Number = float | int | Float[Array, ""]
-VectorLogLikelihood = Callable[[Float[Array, " params"], PyTree], Float[Array, " batch"]]
+LogLikelihood = Callable[..., Float[Array, " batch"]]
 
 
 def alpha_energy(
-    log_likelihood: VectorLogLikelihood,
-    q: Family,
-    prior: Family,
+    log_likelihood: LogLikelihood,
+    q: Distribution,
+    prior: Distribution,
     batch: PyTree,
-    noise: Float[Array, "draws noise"],
+    noise: Noise,
     *,
     alpha: Number,
     num_data: Number,
+    layout: Layout | None = None,
+    hyperparams: PyTree = None,
     weights: Float[Array, " batch"] | None = None,
     noise_weights: Float[Array, " draws"] | None = None,
+    sample_chunk: int | None = None,
 ) -> Float[Array, ""]:
-    """The BB-α energy of q for given noise; lower is better.
+    """The BB-α energy of q for given noise; lower is better. This is what `fit` minimizes.
 
-    Ê(q) = − (N/|S|) Σ_{n∈S} M_α(log p(xₙ|θₖ) − log f(θₖ)),  θₖ = g(εₖ): the paper's eq.
-    (new_noisy_alpha_energy_reparam). α = 0 is the negative evidence lower bound.
+    Ê(q) = − (N/|S|) Σ_{n∈S} M_α(log p(xₙ|θₖ) − log f(θₖ)),  θₖ = g(εₖ)         (eq. 13)
+
+    At α = 0 it is the negative evidence lower bound.
 
     Args:
-        log_likelihood: one number per datum of the batch, for one flat vector of parameters.
+        log_likelihood: as for `fit`: one number per data point of the batch.
         q: the approximation.
         prior: p₀, over the same vector.
         batch: the data S, any pytree.
-        noise: εₖ, one row per draw, shared by all data.
+        noise: εₖ, one row per draw, or one key per draw; all data share the draws.
         alpha: the power; may be traced.
         num_data: N, the number of data points (or their total weight).
+        layout: how the vector becomes the tree that `log_likelihood` takes; by default the function
+            takes the vector.
+        hyperparams: the third argument of `log_likelihood`, if it takes one.
         weights: how many data points each datum of the batch stands for; N/|S| each by default.
-        noise_weights: weights of the draws that sum to one, for quadrature; 1/K by default.
+        noise_weights: weights of the draws that sum to 1, for quadrature; 1/K each by default.
+        sample_chunk: how many draws to hold in memory; all by default. The result is the same.
+
+    Raises:
+        ValueError: if the log-likelihood is not one number per data point.
 
     >>> q = prior = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
     >>> def log_likelihood(params, batch):
@@ -61,28 +74,18 @@ def alpha_energy(
     >>> print(f"{energy:.1f}")  # −4 log ∫ N(θ; 0, 1) N(1; θ, 1)^½ dθ = 3.315
     3.3
     """
-    ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = jax.vmap(ratio)(jax.vmap(q.transform)(noise), noise)  # θₖ = g(εₖ)
-    return _weighted_energy(log_ratio, alpha, num_data, weights, noise_weights)
+    extra = () if hyperparams is None else (hyperparams,)
 
+    def log_ratio(
+        params: Float[Array, " params"], noise: Float[Array, " noise"]
+    ) -> Float[Array, "..."]:
+        tree = params if layout is None else layout.unflatten(params)
+        log_site = (log_prob_of_draw(q, noise, params) - prior.log_prob(params)) / num_data
+        return log_likelihood(tree, batch, *extra) - log_site  # log p(xₙ|θₖ) − log f(θₖ)
 
-def chunked_energy(
-    log_likelihood: VectorLogLikelihood,
-    q: Family,
-    prior: Family,
-    batch: PyTree,
-    noise: Noise,
-    *,
-    alpha: Number,
-    num_data: Number,
-    sample_chunk: int,
-    weights: Float[Array, " batch"] | None = None,
-) -> Float[Array, ""]:
-    """The energy of `alpha_energy` with one chunk of draws in memory, and products if they fit."""
-    ratio = _log_ratio(log_likelihood, q, prior, batch, num_data)
-    log_ratio = map_draws(ratio, q, noise, sample_chunk, kept_products=KEPT_PRODUCTS)
-    log_ratio = in_memory(log_ratio, jnp.asarray(num_data))
-    return _weighted_energy(log_ratio, alpha, num_data, weights)
+    log_ratios = map_draws(log_ratio, q, noise, sample_chunk, KEPT_PRODUCTS)  # θₖ = g(εₖ)
+    log_ratios, weights = _weighted(log_ratios, weights, num_data)
+    return -jnp.sum(weights * log_power_mean(log_ratios, alpha, noise_weights))
 
 
 def log_power_mean(
@@ -94,8 +97,8 @@ def log_power_mean(
 
     Written as b + log1p(mean(expm1(α (t − b))))/α around the dominant term b, which neither
     overflows nor loses the digits that log-mean-exp loses at small α (0.1 nat per datum in float32
-    at α = 1e-6). Where the mean comes near −1 it is log1p that would lose digits, and the
-    logarithm of the mean of exponentials is the accurate form.
+    at α = 1e-6). As that mean approaches −1, log1p would lose digits; there the logarithm of the
+    mean of the exponentials is accurate.
 
     >>> print(f"{bb.log_power_mean(jnp.array([0.0, 1.0]), 1e-6):.4f}")
     0.5000
@@ -112,7 +115,7 @@ def log_power_mean(
     excess = _mean_over_draws(excesses, noise_weights)
     is_close = excess > -0.5
     close = jnp.log1p(jnp.where(is_close, excess, 0.0))
-    # Where the weight of a draw is very small, what 1 + expm1 has lost would be seen in the sum.
+    # With many draws or very small weights, the digits that 1 + expm1 loses would show in the sum.
     is_short = noise_weights is None and len(log_values) <= SHORT_SUM
     powers = 1 + excesses if is_short else jnp.exp(exponents)
     spread = _mean_over_draws(powers, noise_weights)
@@ -121,33 +124,18 @@ def log_power_mean(
     return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
 
 
-def _log_ratio(
-    log_likelihood: VectorLogLikelihood, q: Family, prior: Family, batch: PyTree, num_data: Number
-) -> Callable[[Float[Array, " params"], Float[Array, " noise"]], Float[Array, "..."]]:
-    def log_ratio(
-        params: Float[Array, " params"], noise: Float[Array, " noise"]
-    ) -> Float[Array, "..."]:
-        log_q = log_prob_of_draw(q, noise, params)
-        log_site = (log_q - prior.log_prob(params)) / num_data  # log f(θₖ)
-        return log_likelihood(params, batch) - log_site
-
-    return log_ratio
-
-
-def _weighted_energy(
-    log_ratio: Float[Array, "draws ..."],
-    alpha: Number,
-    num_data: Number,
-    weights: Float[Array, " batch"] | None,
-    noise_weights: Float[Array, " draws"] | None = None,
-) -> Float[Array, ""]:
-    # `step` meets its batches while it is compiled: what would be broadcast is refused here.
-    check_one_per_datum(log_ratio.shape[1:], None if weights is None else weights.shape)
+def _weighted(
+    log_ratios: Float[Array, "draws ..."], weights: Float[Array, " batch"] | None, num_data: Number
+) -> tuple[Float[Array, "draws batch"], Float[Array, " batch"]]:
+    """The ratios, stored and with padding set to 0, and the weight of each datum."""
+    # `step` meets its batches only while it is compiled, so a wrong shape is refused here.
+    check_one_per_datum(log_ratios.shape[1:], None if weights is None else weights.shape)
+    log_ratios = in_memory(log_ratios, jnp.asarray(num_data))
     if weights is None:
-        return -num_data * jnp.mean(log_power_mean(log_ratio, alpha, noise_weights))
-    # A datum of weight zero is padding: its ratio is set to 0, lest its gradient become 0·∞.
-    log_ratio = jnp.where(weights[None] > 0, log_ratio, 0.0)
-    return -jnp.sum(weights * log_power_mean(log_ratio, alpha, noise_weights))
+        batch_size = log_ratios.shape[1]
+        return log_ratios, jnp.full(batch_size, num_data / batch_size, log_ratios.dtype)
+    # A datum of weight zero is padding; left as it is, its gradient could become 0·∞.
+    return jnp.where(weights[None] > 0, log_ratios, 0.0), weights
 
 
 def _mean_over_draws(

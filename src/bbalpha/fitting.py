@@ -1,7 +1,6 @@
-"""Step ten: whole fits, from checked arguments to a posterior."""
+"""Whole fits: from checked arguments to a posterior, or to many."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,52 +10,35 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.engine.checks import (
-    as_keys,
-    check_alpha,
-    check_counts,
-    check_finite,
-    check_log_likelihood,
-    check_optional_counts,
-    warn,
-)
-from bbalpha.data import as_array, check_data, check_weights, padded_length
-from bbalpha.engine.epochs import (
-    Rows,
-    full_energy,
-    full_energy_many,
-    no_order,
-    replica_runner,
-    run_steps,
-)
+from bbalpha.data import as_array, check_data, check_weights
 from bbalpha.distributions import CappedGaussian
+from bbalpha.energy import LogLikelihood
+from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
+from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
+from bbalpha.engine.epochs import full_energy, run_steps
 from bbalpha.engine.layout import Layout
-from bbalpha.engine.loop import EarlyStopping, Plan, Watch, train
+from bbalpha.engine.loop import Plan, train
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
-from bbalpha.posterior import FitInfo, Posterior
-from bbalpha.training import (
-    FamilyStart,
-    FitState,
-    LogLikelihood,
-    Prior,
-    Schedule,
-    init,
-)
+from bbalpha.engine.replicas import full_energy_many, replica_runner
+from bbalpha.posterior import Posterior
+from bbalpha.state import FitState, Schedule, check_likelihood
+from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
+from bbalpha.training import NUM_SAMPLES, Family, Prior, init
 
-DEFAULT_STEPS = 10_000
-DEFAULT_BATCH_SIZE = 32  # the authors'
+NUM_STEPS = 10_000
+BATCH_SIZE = 32  # the authors'
 
 
 class NonFiniteEnergyError(ArithmeticError):
-    """The energy was no longer finite; `posterior` is what the last finite step had reached."""
+    """The energy was no longer finite; `posterior` holds the result of the last finite step."""
 
     def __init__(self, step: int, posterior: Posterior):
         self.step = step
         self.posterior = posterior
         super().__init__(
-            f"the energy or its gradient must be finite; got a non-finite value at step {step}. "
-            "The posterior before that step is kept in the attribute posterior of this error; "
-            "a smaller learning rate, or alpha annealed from 0, often helps."
+            f"The energy or its gradient became NaN or infinite at step {step}. The attribute "
+            "`posterior` of this error holds the posterior before that step. A smaller learning "
+            "rate, or alpha annealed from 0, often helps."
         )
 
 
@@ -70,55 +52,56 @@ def fit(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: FamilyStart = CappedGaussian.init,
+    family: Family = CappedGaussian,
     optimizer: Optimizer | None = None,
     num_epochs: int | None = None,
     batch_size: int | None = None,
-    num_samples: int = 100,
+    num_samples: int = NUM_SAMPLES,
     sample_chunk: int | None = None,
     resample_every: int = 1,
     sample_weight: Float[Any, " rows"] | None = None,
     early_stopping: EarlyStopping | None = None,
-    callback: Callable[[FitState, FitInfo], bool | None] | None = None,
+    callback: Callback | None = None,
     progress: bool = True,
 ) -> Posterior:
     """The posterior that minimizes the BB-α energy.
 
-    Ctrl-C ends a fit with the posterior reached (the best one, with early stopping), whose
-    `info.stopped` is "interrupted" and whose energy is NaN.
+    Ctrl-C ends a fit and returns the posterior reached so far (the best one, with early stopping);
+    its `info.stopped` is "interrupted" and its energy is NaN.
 
     Args:
         log_likelihood: one number per data point of a batch, never summed:
             `log_likelihood(params, batch)` or, with hyper-parameters,
-            `log_likelihood(params, batch, hyperparams)`.
-            Variables from outside are read when it is compiled, at the first fit: what is to
-            change from fit to fit belongs in `data`, `hyperparams` or a new function.
+            `log_likelihood(params, batch, hyperparams)`. Variables from outside are read once, when
+            the first fit compiles it: pass what changes between fits in `data` or `hyperparams`,
+            or write a new function.
         params: where the mean of q starts; any tree of floating-point arrays.
         data: any pytree of arrays whose first axis is the data points.
         key: all randomness of the fit.
-        alpha: 0 is variational Bayes, 1 is like expectation propagation; or a schedule, a function
-            from the step to the power.
-        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Family`.
+        alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
+            the step to the power makes a schedule.
+        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Distribution`.
         learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
-        family: the start of q, a function of its mean and the prior.
-        optimizer: any optax optimizer; by default Adam with a rate that falls from 1e-2 to 0 along
-            a cosine. The paper's is `optax.adam(1e-3)`. Make one and reuse it, as well as a
-            schedule for `alpha`, because every new one compiles anew.
+        family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
+            instance, which is taken as it is.
+        optimizer: any optax optimizer; by default Adam with a rate that falls along a cosine from
+            1e-2 to 0. The paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a
+            schedule for `alpha`: every new one compiles anew.
         num_epochs: passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; 32 by default.
         num_samples: K, the draws of q for each minibatch.
-        sample_chunk: how many of them are in memory at once; chosen from the shapes by default.
-        resample_every: M, how many steps use the same noise.
+        sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
+        resample_every: M, how many steps share the same noise.
         sample_weight: how many data points each row stands for; 1 by default.
-        early_stopping: held-out data that end the fit.
-        callback: called after every epoch with the state and what is known of the run; a true
-            result ends the fit.
-        progress: show a progress bar when there is a terminal.
+        early_stopping: held-out data that decide when to stop.
+        callback: called after every epoch with the state and the record of the run; a true result
+            ends the fit.
+        progress: show a progress bar on a terminal.
 
     Raises:
         ValueError: if an argument breaks its rule, with its value.
-        TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+        TypeError: if an argument is of the wrong kind.
         NonFiniteEnergyError: if the energy stops being finite.
 
     >>> def log_likelihood(mean, batch):
@@ -145,13 +128,15 @@ def fit(
         resample_every=resample_every,
     )
     _check_schedule(state, plan)
-    check_log_likelihood(_log_likelihood_of_data(state), data, plan.batch_size)
+    check_likelihood(state, data, plan.batch_size)
     if early_stopping is not None:
-        _check_early_stopping(state, early_stopping)
+        check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
-    order = no_order(rows, plan.batch_size)
     watch = Watch(early_stopping, callback, plan)
+    order = no_order(rows, plan.batch_size)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
+    if watch.best is not None and stopped != "non-finite":
+        state = watch.best
     energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
     info = watch.info(state, energies, stopped)
     posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
@@ -167,36 +152,49 @@ def fit_many(
     *,
     keys: Key[Array, " replicas"],
     alpha: Any = 0.5,
-    data_axis: int | None = None,
+    prior: Prior = 1.0,
+    learn_prior: bool = False,
+    hyperparams: PyTree = None,
+    family: Family = CappedGaussian,
+    optimizer: Optimizer | None = None,
     num_epochs: int | None = None,
     batch_size: int | None = None,
+    num_samples: int = NUM_SAMPLES,
+    sample_chunk: int | None = None,
+    resample_every: int = 1,
     sample_weight: Any = None,
+    data_axis: int | None = None,
     progress: bool = True,
-    **settings: Any,
 ) -> list[Posterior]:
     """The posteriors of many replicas, trained together by one compiled program.
 
     Each equals what `fit` gives for its α, key, start and data. A replica whose energy stops being
-    finite stays where it was while the others go on, and its `info.stopped` is "non-finite".
+    finite keeps its last finite state while the others go on; its `info.stopped` is "non-finite".
 
     Args:
         log_likelihood: as for `fit`.
         params: the starts, a tree whose leaves have a leading axis of replicas.
-        data: as for `fit`, shared by the replicas; or, with `data_axis=0`, with a leading axis of
-            replicas, such as `(x[rows], y[rows])` for the rows of many splits.
+        data: as for `fit`, shared by the replicas; with `data_axis=0` each array has a leading axis
+            of replicas, such as `(x[rows], y[rows])` for the rows of many splits.
         keys: one key per replica.
         alpha: one power per replica, or one power or schedule for all.
-        data_axis: 0 when every replica has data of its own.
+        prior: as for `fit`; the replicas share this and the settings below.
+        learn_prior: as for `fit`.
+        hyperparams: as for `fit`.
+        family: as for `fit`.
+        optimizer: as for `fit`.
         num_epochs: as for `fit`.
         batch_size: as for `fit`.
-        sample_weight: as for `fit`, with a leading axis of replicas when `data_axis=0`.
+        num_samples: as for `fit`.
+        sample_chunk: as for `fit`.
+        resample_every: as for `fit`.
+        sample_weight: as for `fit`, with a leading axis of replicas if `data_axis=0`.
+        data_axis: 0 if every replica has its own data, None if they share them.
         progress: as for `fit`.
-        **settings: the arguments of `init` from `prior` on, which all replicas share. The default
-            optimizer is that of `fit`.
 
     Raises:
         ValueError: if an argument breaks its rule, with its value.
-        TypeError: if `params` or `hyperparams` holds something else than arrays of numbers.
+        TypeError: if an argument is of the wrong kind.
 
     >>> def log_likelihood(mean, batch):
     ...     return jax.scipy.stats.norm.logpdf(batch, mean)
@@ -216,74 +214,36 @@ def fit_many(
     keys = as_keys(keys, 1, "keys")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
     rows, plan = prepare(data, sample_weight, batch_size, num_epochs, data_axis)
-    _check_settings(settings)
-    if settings.get("optimizer") is None:
-        settings["optimizer"] = decaying_adam(plan.num_steps)
+    start = partial(
+        init,
+        log_likelihood,
+        prior=prior,
+        learn_prior=learn_prior,
+        hyperparams=hyperparams,
+        family=family,
+        optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
+        num_samples=num_samples,
+        sample_chunk=sample_chunk,
+        resample_every=resample_every,
+    )
     num_data = np.broadcast_to(rows.total_weight(), keys.shape)
-    state = _start_replicas(log_likelihood, params, keys, alpha, num_data, settings)
+    state = _start_replicas(start, params, keys, alpha, num_data, num_samples)
     _check_schedule(state, plan)
-    first = jax.tree.map(lambda leaf: leaf[0], state)
-    all_rows = jax.tree.map(as_array, data)
-    if data_axis is not None:
-        all_rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_rows)
-    check_log_likelihood(_log_likelihood_of_data(first), all_rows, plan.batch_size)
+    check_likelihood(_replica(state, 0), _all_rows(data, data_axis), plan.batch_size)
     run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
-    order = no_order(rows, plan.batch_size, keys.shape)
     watch = Watch(None, None, plan)
+    order = no_order(rows, plan.batch_size, keys.shape)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     full_energies, stopped = _energy_at_the_end(
         partial(full_energy_many, state, rows, data_axis), state, stopped
     )
     posteriors = []
     for replica, energy in enumerate(full_energies):
-        one = jax.tree.map(lambda leaf, replica=replica: leaf[replica], state)
+        one = _replica(state, replica)
         reason = "non-finite" if one.step < jnp.max(state.step) else stopped
         info = watch.info(one, energies[replica], reason)
         posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
     return posteriors
-
-
-def _start_replicas(
-    log_likelihood: LogLikelihood,
-    params: PyTree,
-    keys: Array,
-    alpha: Any,
-    num_data: np.ndarray,
-    settings: dict[str, Any],
-) -> FitState:
-    """The states of all replicas, stacked."""
-    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
-    if powers is not None:
-        for power, total in zip(powers, num_data.tolist(), strict=True):
-            check_alpha(power, total, settings.get("num_samples", 2))
-    Layout.of(params)
-    check_finite(params, "params")
-
-    def start(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
-        power = alpha if power is None else power
-        return init(log_likelihood, params, num_data=num_data, key=key, alpha=power, **settings)
-
-    return jax.vmap(start)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
-
-
-def _energy_at_the_end(
-    energy: Callable[[], Array], state: FitState, stopped: str
-) -> tuple[Array, str]:
-    """The energy on the full data, which is not known where the run did not end well."""
-    unknown = jnp.full_like(state.alpha, jnp.nan)
-    if stopped in ("interrupted", "non-finite"):
-        return unknown, stopped
-    try:
-        return jax.block_until_ready(energy()), stopped
-    except KeyboardInterrupt:
-        return unknown, "interrupted"
-
-
-def _check_settings(settings: dict[str, Any]) -> None:
-    known = inspect.signature(init).parameters
-    for name in settings:
-        if name not in known:
-            raise TypeError(f"fit_many must get its own arguments or those of init; got {name}.")
 
 
 def prepare(
@@ -294,47 +254,88 @@ def prepare(
     data_axis: int | None = None,
 ) -> tuple[Rows, Plan]:
     """The data checked and on the device, and the plan of the run."""
-    if data_axis is None:
-        num_rows = check_data(data)
-    else:
-        check_data(data)  # the leading axis is the replicas
+    num_rows = check_data(data)
+    if data_axis is not None:  # the leading axis was the replicas
         num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
     shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
     sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
     check_weights(sample_weight, shape, "sample_weight")
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
-    num_slots = padded_length(num_rows)
-    batch_size = _used_batch_size(batch_size, num_rows, num_slots)
+    batch_size = _used_batch_size(batch_size, num_rows)
     num_batches = -(-num_rows // batch_size)
-    num_epochs = -(-DEFAULT_STEPS // num_batches) if num_epochs is None else num_epochs
-    axis = len(shape) - 1
-    padding = [(0, 0)] * axis + [(0, num_slots - num_rows)]
-    rows = Rows(
-        jax.tree.map(lambda leaf: jnp.asarray(_padded(as_array(leaf), num_slots, axis)), data),
-        jnp.asarray(np.pad(sample_weight, padding), float),
-        jnp.asarray(num_rows),
-    )
-    return rows, Plan(batch_size, num_batches, num_epochs)
+    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
+    return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
 
 
-def _padded(leaf: Any, num_slots: int, axis: int) -> Any:
-    """The rows, then copies of the first, for which the log-likelihood is as finite as for it."""
-    num_rows = leaf.shape[axis]
-    if num_rows == num_slots:
-        return leaf
-    taken = np.where(np.arange(num_slots) < num_rows, np.arange(num_slots), 0)
-    return leaf.take(taken, axis=axis)
-
-
-def _used_batch_size(batch_size: int | None, num_rows: int, num_slots: int) -> int:
+def _used_batch_size(batch_size: int | None, num_rows: int) -> int:
+    num_slots = padded_length(num_rows)
     if batch_size is None:
-        return min(DEFAULT_BATCH_SIZE, num_slots)
+        return min(BATCH_SIZE, num_slots)
     if batch_size > num_slots:
         warn(
             f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
             f"with {num_rows} data points, all of which now make one batch."
         )
     return min(batch_size, num_slots)
+
+
+def _check_schedule(state: FitState, plan: Plan) -> None:
+    """Check the powers that a schedule gives at all steps."""
+    if state.method.alpha_schedule is None:
+        return
+    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
+    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
+    if shape != ():
+        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
+    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
+    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
+    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+
+
+def _energy_at_the_end(
+    energy: Callable[[], Array], state: FitState, stopped: str
+) -> tuple[Array, str]:
+    """The energy on the full data, or NaN if the run was cut short."""
+    unknown = jnp.full_like(state.alpha, jnp.nan)
+    if stopped in ("interrupted", "non-finite"):
+        return unknown, stopped
+    try:
+        return jax.block_until_ready(energy()), stopped
+    except KeyboardInterrupt:
+        return unknown, "interrupted"
+
+
+def _start_replicas(
+    start: Callable[..., FitState],
+    params: PyTree,
+    keys: Array,
+    alpha: Any,
+    num_data: np.ndarray,
+    num_samples: int,
+) -> FitState:
+    """The states of all replicas, stacked."""
+    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
+    if powers is not None:
+        for power, total in zip(powers, num_data.tolist(), strict=True):
+            check_alpha(power, total, num_samples)
+    Layout.of(params)
+    check_finite(params, "params")
+
+    def start_one(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
+        return start(params, num_data=num_data, key=key, alpha=alpha if power is None else power)
+
+    return jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
+
+
+def _replica(state: FitState, replica: int) -> FitState:
+    return jax.tree.map(lambda leaf: leaf[replica], state)
+
+
+def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:
+    """The rows of all replicas, one after another."""
+    if data_axis is None:
+        return data
+    return jax.tree.map(lambda leaf: as_array(leaf).reshape(-1, *np.shape(leaf)[2:]), data)
 
 
 def _check_replicas(keys: Array, **trees: PyTree) -> None:
@@ -355,33 +356,3 @@ def _one_per_replica(alpha: Any, keys: Array) -> np.ndarray:
             f"got shape {powers.shape}."
         )
     return np.broadcast_to(powers, keys.shape)
-
-
-def _check_schedule(state: FitState, plan: Plan) -> None:
-    """Check the powers of all steps that a schedule will give."""
-    if state.method.alpha_schedule is None:
-        return
-    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
-    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
-    if shape != ():
-        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
-    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
-    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
-    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
-
-
-def _check_early_stopping(state: FitState, rule: EarlyStopping) -> None:
-    for name in ("patience", "every", "num_samples"):
-        check_counts(**{f"early_stopping.{name}": getattr(rule, name)})
-    num_rows = check_data(rule.data, "early_stopping.data")
-    if rule.sample_weight is not None:
-        name = "early_stopping.sample_weight"
-        check_weights(np.asarray(rule.sample_weight), (num_rows,), name)
-    check_log_likelihood(_log_likelihood_of_data(state), rule.data, batch_size=1)
-
-
-def _log_likelihood_of_data(state: FitState) -> Callable[[PyTree], Any]:
-    """The user's function with parameters of no matter what value, for `jax.eval_shape`."""
-    log_likelihood = state.method.vector_log_likelihood(state.variables.hyperparams)
-    size, dtype = state.method.layout.size, state.alpha.dtype
-    return lambda data: log_likelihood(jnp.zeros(size, dtype), data)

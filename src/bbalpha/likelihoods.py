@@ -18,6 +18,7 @@ from jax.scipy.special import betaln
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
+from bbalpha.data import aligned, check_values
 from bbalpha.engine.special import (
     LARGEST_DF,
     LOG_TWO_PI,
@@ -27,7 +28,6 @@ from bbalpha.engine.special import (
     poisson_tails,
     student_t_cdf,
 )
-from bbalpha.targets import aligned, check_values
 
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
 
@@ -55,9 +55,8 @@ class Likelihood(Protocol):
         """Return log p(yₙ|outputs), higher is better; the T columns are summed.
 
         Raises:
-            ValueError: If the shapes do not match.
-            TargetError: If a target is not one of this distribution's values, which is checked
-                only outside of compiled code.
+            ValueError: If the shapes do not match or, outside compiled code, if a target is not
+                a value of this distribution.
         """
         ...
 
@@ -69,7 +68,7 @@ class Likelihood(Protocol):
         """Return the variance of every target."""
         ...
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Array:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Array:
         """Return one target per row of the outputs."""
         ...
 
@@ -121,7 +120,7 @@ class Gaussian(eqx.Module):
         (log_variance,) = _fields(self, outputs)
         return jnp.broadcast_to(jnp.exp(log_variance), outputs.shape)
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Columns:
         """Return the outputs plus noise."""
         noise = jax.random.normal(key, outputs.shape, outputs.dtype)
         return outputs + jnp.sqrt(self.variance(outputs)) * noise
@@ -162,7 +161,7 @@ class HeteroscedasticGaussian(eqx.Module):
         """Return exp(s)."""
         return jnp.exp(_halves(outputs)[1])
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Columns:
         """Return the means plus noise."""
         mean, log_variance = _halves(outputs)
         return mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape, mean.dtype)
@@ -213,7 +212,7 @@ class StudentT(eqx.Module):
         inverse = jnp.maximum(1 - 2 * jnp.exp(-log_df), 0.0)  # (ν − 2) / ν
         return jnp.broadcast_to(jnp.exp(2 * log_scale) / inverse, outputs.shape)
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Columns:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Columns:
         """Return the outputs plus noise."""
         log_scale, log_df = self._log_scale_and_degrees(outputs)
         noise = jax.random.t(key, jnp.exp(log_df), outputs.shape, outputs.dtype)
@@ -255,7 +254,7 @@ class Probit(eqx.Module):
         """Return Φ(output) Φ(−output)."""
         return ndtr(outputs) * ndtr(-outputs)
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Int[Array, "..."]:
         """Return zeros and ones."""
         return jax.random.bernoulli(key, self.mean(outputs)).astype(int)
 
@@ -281,7 +280,7 @@ class Bernoulli(eqx.Module):
         """Return sigmoid(output) sigmoid(−output)."""
         return jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs)
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Int[Array, "..."]:
         """Return zeros and ones."""
         return jax.random.bernoulli(key, self.mean(outputs)).astype(int)
 
@@ -312,7 +311,7 @@ class Categorical(eqx.Module):
         probabilities = jax.nn.softmax(outputs)
         return probabilities * (1 - probabilities)
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Int[Array, "..."]:
         """Return labels."""
         return jax.random.categorical(key, outputs)
 
@@ -345,7 +344,7 @@ class Poisson(eqx.Module):
 
     variance = mean
 
-    def sample(self, key: RandomKey, outputs: Outputs) -> Int[Array, "..."]:
+    def sample(self, outputs: Outputs, *, key: RandomKey) -> Int[Array, "..."]:
         """Return counts."""
         return jax.random.poisson(key, jnp.exp(outputs))
 

@@ -54,7 +54,7 @@ def mlp(
     Raises:
         ValueError: If the inputs are not a matrix with one column per column of the weights.
 
-    >>> params = bb.init_mlp(jax.random.key(0), [13, 100, 1])
+    >>> params = bb.init_mlp([13, 100, 1], key=jax.random.key(0))
     >>> bb.mlp(params, jnp.ones((5, 13))).shape
     (5, 1)
     """
@@ -71,20 +71,20 @@ def mlp(
 
 
 def init_linear(
-    key: Key[Array, ""], num_inputs: int, num_outputs: int = 1, scheme: str = "normal"
+    num_inputs: int, num_outputs: int = 1, *, key: Key[Array, ""], scheme: str = "normal"
 ) -> Layer:
     """Initial parameters of `linear`, drawn as `init_mlp` draws those of a layer.
 
     Args:
-        key: Where the randomness comes from.
         num_inputs: Columns of the inputs.
         num_outputs: Columns of the outputs.
+        key: The randomness.
         scheme: "normal" or "glorot", see `init_mlp`.
 
     Raises:
         ValueError: If a number of columns is below one or the scheme is unknown.
 
-    >>> params = bb.init_linear(jax.random.key(0), 34)
+    >>> params = bb.init_linear(34, key=jax.random.key(0))
     >>> params["weights"].shape, params["biases"].shape
     ((1, 34), (1,))
     """
@@ -103,7 +103,7 @@ def init_linear(
     }
 
 
-def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") -> list[Layer]:
+def init_mlp(sizes: Sequence[int], *, key: Key[Array, ""], scheme: str = "normal") -> list[Layer]:
     """Initial parameters of `mlp`: the means at which q starts, by one of the paper's two schemes.
 
         normal  (Section 4)    weights, biases ~ N(0, 0.1²)
@@ -112,14 +112,14 @@ def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") 
     The paper gives no variance for the biases of the second; this is its authors' code.
 
     Args:
-        key: Where the randomness comes from.
-        sizes: Columns of the inputs, of each hidden layer, and of the outputs, in this order.
+        sizes: Columns of the inputs, units of each hidden layer, and columns of the outputs.
+        key: The randomness.
         scheme: "normal" or "glorot".
 
     Raises:
         ValueError: If there are fewer than two sizes, one is below one, or the scheme is unknown.
 
-    >>> params = bb.init_mlp(jax.random.key(0), [784, 400, 400, 10], scheme="glorot")
+    >>> params = bb.init_mlp([784, 400, 400, 10], key=jax.random.key(0), scheme="glorot")
     >>> [layer["weights"].shape for layer in params]
     [(400, 784), (400, 400), (10, 400)]
     """
@@ -130,7 +130,7 @@ def init_mlp(key: Key[Array, ""], sizes: Sequence[int], scheme: str = "normal") 
         )
     keys = jax.random.split(key, len(sizes) - 1)
     return [
-        init_linear(layer_key, num_inputs, num_outputs, scheme)
+        init_linear(num_inputs, num_outputs, key=layer_key, scheme=scheme)
         for layer_key, (num_inputs, num_outputs) in zip(keys, pairwise(sizes), strict=True)
     ]
 

@@ -1,13 +1,10 @@
-"""Step six: the posterior, what a fit returns and what predictions are made from."""
+"""The posterior: what a fit returns and predictions are made from."""
 
 import dataclasses
 import math
-import reprlib
 from collections.abc import Callable
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,38 +12,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from bbalpha.data import as_array, check_data
+from bbalpha.distributions import Distribution
 from bbalpha.engine import threefry
-from bbalpha.files import model_file
+from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import (
     as_keys,
     check_counts,
+    check_log_likelihood,
     check_one_per_datum,
-    check_targets,
     without_jit,
 )
-from bbalpha.data import as_array, check_data, padded_length
-from bbalpha.distributions import (
-    DiagonalGaussian,
-    Family,
-    FullGaussian,
-    LowRankGaussian,
-    chunk_of_draws,
-    map_draws,
-)
+from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 
-FAMILIES = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # that a file may name
-
-ROWS_TIMES_DRAWS = 2**22  # how many outputs per draw and row a chunk of rows may have in memory
+ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
 
 
 @dataclasses.dataclass(frozen=True)
 class FitInfo:
-    """What a person wants to know of a run.
+    """The record of a run, for people to read.
 
-    `energies` holds the mean minibatch energy of each epoch and `held_out` pairs of epoch and
-    held-out log-likelihood; `stopped` is "finished", "early", "callback", "interrupted" or
-    "non-finite", and "running" while a callback looks at it.
+    `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
+    held-out log-likelihood. `stopped` says why the run ended: "finished", "early", "callback",
+    "interrupted" or "non-finite"; it is "running" while a callback looks at it.
     """
 
     energies: tuple[float, ...] = ()
@@ -58,7 +47,7 @@ class FitInfo:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Aside:
-    """Equal to all of its kind: two posteriors have one structure whatever their runs were like."""
+    """Compares equal to every other, so that all posteriors share one tree structure."""
 
     info: FitInfo
 
@@ -78,11 +67,11 @@ class Posterior(eqx.Module):
     """The approximate posterior q(θ) over a tree of parameters.
 
     `q` and `prior` are distributions over the flat vector, `energy` is the BB-α energy on the full
-    data (lower is better), and `hyperparams` holds what was learned beside q.
+    data (lower is better), and `hyperparams` holds the learned hyper-parameters.
     """
 
-    q: Family
-    prior: Family
+    q: Distribution
+    prior: Distribution
     hyperparams: PyTree
     alpha: Float[Array, ""]
     num_data: Float[Array, ""]
@@ -100,7 +89,7 @@ class Posterior(eqx.Module):
         """The variance of every parameter, in the tree of the model."""
         return self.layout.unflatten(self.q.variance)
 
-    def sample(self, key: Key[Array, ""], num_samples: int) -> PyTree:
+    def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
         """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
         check_counts(num_samples=num_samples)
         return _sample(self.q, self.layout, as_keys(key, 0, "key"), num_samples)
@@ -120,15 +109,15 @@ class Posterior(eqx.Module):
     ) -> PyTree:
         """The outputs of `model` for every draw of the parameters and every row of `inputs`.
 
-        All rows see the same draws. Without `summary` the result has axes (draws, rows, …). With
-        it, `summary` maps the outputs (draws, rows, …) of a chunk of rows to a tree of arrays with
-        leading axis rows, so that memory does not grow with the number of rows times draws.
+        All rows see the same draws. Without `summary` the result has axes (draws, rows, …). A
+        `summary` maps the outputs (draws, rows, …) of a chunk of rows to a tree of arrays with
+        leading axis rows; then memory does not grow with rows times draws.
 
         Args:
             model: a function of one tree of parameters and a pytree of rows.
             inputs: a pytree of arrays whose first axis is the rows.
             key: randomness of the draws.
-            num_samples: how many draws; 50 are too few for log-densities at α = 1.
+            num_samples: how many draws; at α = 1, 50 are too few for log-densities.
             summary: for example `lambda outputs: outputs.mean(axis=0)`.
         """
         check_counts(num_samples=num_samples)
@@ -153,31 +142,19 @@ class Posterior(eqx.Module):
             log_likelihood: the function that was given to `fit`.
             data: new data in the form that was given to `fit`.
             key: randomness of the draws.
-            num_samples: K; 50 are too few for log-densities at α = 1.
+            num_samples: K; at α = 1, 50 are too few.
         """
         hyperparams = () if self.hyperparams is None else (self.hyperparams,)
         model = eqx.Partial(_with_hyperparams, without_jit(log_likelihood), hyperparams)
-        check_targets(lambda data: model(self.mean, data), data)
-        return self.predict(
-            model,
-            data,
-            key=key,
-            num_samples=num_samples,
-            summary=_log_mean_exp,
-        )
+        check_data(data)
+        check_log_likelihood(model, self.mean, data)
+        return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
-        model_file.write(path, self, self.metadata())
+        from bbalpha.files.posterior_file import write_posterior
 
-    def metadata(self) -> dict[str, Any]:
-        """What a file says of the posterior beside its arrays; for JSON."""
-        return {
-            "q": type(self.q).__name__,
-            "prior": type(self.prior).__name__,
-            "params": leaves_of(self.layout),
-            "info": dataclasses.asdict(self.info),
-        }
+        write_posterior(path, self)
 
     @classmethod
     def load(
@@ -186,57 +163,25 @@ class Posterior(eqx.Module):
         params: PyTree,
         hyperparams: PyTree = None,
         *,
-        q: Family | None = None,
-        prior: Family | None = None,
+        q: Distribution | None = None,
+        prior: Distribution | None = None,
     ) -> "Posterior":
         """Read a posterior that `save` wrote.
 
         Args:
             path: the file.
             params: a tree with the names and shapes that were fitted, such as the start of `fit`.
-            hyperparams: likewise, when hyper-parameters were learned.
-            q: an example of the family, needed only where it is one of your own.
+            hyperparams: likewise, if hyper-parameters were learned.
+            q: an example of q, needed only if its class is your own.
             prior: likewise for the prior.
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if the file is not a bbalpha model, is cut short, or is of another tree.
+            ValueError: if the file is not a bbalpha model, is damaged, or holds another tree.
         """
-        arrays, metadata = model_file.read(path)
-        return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior)
+        from bbalpha.files.posterior_file import read_posterior
 
-
-def posterior_of_file(
-    arrays: dict[str, np.ndarray],
-    metadata: dict[str, Any],
-    path: str | Path,
-    params: PyTree,
-    hyperparams: PyTree = None,
-    q: Family | None = None,
-    prior: Family | None = None,
-) -> Posterior:
-    """The posterior in what was read from a file; `params` may be shapes without values."""
-    layout = Layout.of(params)
-    info = _info(metadata, path)
-    _check_leaves(layout, metadata, Path(path).name)
-    for field, given in {"q": q, "prior": prior}.items():
-        _check_family(field, given, metadata, Path(path).name)
-
-    def example() -> Posterior:
-        scalar = jnp.zeros(())
-        return Posterior(
-            q=q or _example("q", metadata["q"], layout, arrays),
-            prior=prior or _example("prior", metadata["prior"], layout, arrays),
-            hyperparams=hyperparams,
-            alpha=scalar,
-            num_data=scalar,
-            energy=scalar,
-            layout=layout,
-            info=info,
-        )
-
-    # Only shapes: what a file claims to hold is not allocated before it is known to hold it.
-    return model_file.fill(eqx.filter_eval_shape(example), arrays, path)
+        return read_posterior(path, params, hyperparams, q, prior)
 
 
 def map_rows(
@@ -279,7 +224,7 @@ def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " ro
 
 
 @eqx.filter_jit
-def _sample(q: Family, layout: Layout, key: Key[Array, ""], num_samples: int) -> PyTree:
+def _sample(q: Distribution, layout: Layout, key: Key[Array, ""], num_samples: int) -> PyTree:
     chunk = chunk_of_draws(layout.size, 0, num_samples)
     keys = threefry.consecutive(key, num_samples)
     return map_draws(lambda params, _: layout.unflatten(params), q, keys, chunk)
@@ -287,7 +232,7 @@ def _sample(q: Family, layout: Layout, key: Key[Array, ""], num_samples: int) ->
 
 @eqx.filter_jit
 def _predict_rows(
-    q: Family,
+    q: Distribution,
     layout: Layout,
     model: Callable[[PyTree, PyTree], PyTree],
     summary: Callable[[PyTree], PyTree] | None,
@@ -299,73 +244,3 @@ def _predict_rows(
     keys = threefry.consecutive(key, num_samples)
     outputs = map_draws(lambda params, _: model(layout.unflatten(params), rows), q, keys, chunk)
     return outputs if summary is None else summary(outputs)
-
-
-def leaves_of(layout: Layout) -> list[list[Any]]:
-    """Path and shape of every leaf, as JSON has them."""
-    return [[path, [*shape]] for path, shape in zip(layout.paths, layout.shapes, strict=True)]
-
-
-def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
-    """Refuse a tree whose vector means something else than that of the file."""
-    found = metadata.get("params")
-    if not isinstance(found, list):
-        raise ValueError(
-            f"path must name a bbalpha model; got {file} with params={reprlib.repr(found)}."
-        )
-    for ours, theirs in zip_longest(leaves_of(layout), found):
-        if ours != theirs:
-            raise ValueError(
-                "params must have the leaves that were fitted, by path and shape; "
-                f"got {_told(ours)} where {file} has {_told(theirs)}."
-            )
-
-
-def _told(leaf: Any) -> str:
-    return "no more" if leaf is None else model_file.one_line(leaf)
-
-
-def _check_family(field: str, example: Family | None, metadata: dict[str, Any], file: str) -> None:
-    """Refuse a file whose family is not the one expected, or none that is known here."""
-    name = metadata.get(field)
-    if not isinstance(name, str):
-        raise ValueError(f"path must name a bbalpha model; got {file} with {field}={name!r}.")
-    if example is None and name not in FAMILIES:
-        raise ValueError(
-            f"{field} must be given for a family that is not bbalpha's own; "
-            f"got {model_file.one_line(name)} in {file}."
-        )
-    if example is not None and type(example).__name__ != name:
-        raise ValueError(f"{field} must be a {name}, as in {file}; got a {type(example).__name__}.")
-
-
-def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray]) -> Family:
-    """A distribution with the shapes that the file's should have."""
-    mean = jnp.zeros(layout.size, jnp.result_type(*layout.dtypes))
-    match name:
-        case "FullGaussian":
-            return FullGaussian(mean, mean, jnp.zeros((layout.size, layout.size)))
-        case "LowRankGaussian":
-            shape = arrays.get(f".{field}.factor", np.zeros(())).shape
-            rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
-            return LowRankGaussian(mean, mean, jnp.zeros((layout.size, rank)))
-        case _:
-            return DiagonalGaussian(mean, mean)
-
-
-def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
-    """The record of the run, with tuples where JSON has lists."""
-    kinds = {
-        "energies": lambda values: tuple(float(value) for value in values),
-        "held_out": lambda pairs: tuple((int(epoch), float(score)) for epoch, score in pairs),
-        "num_steps": int,
-        "seconds": float,
-        "stopped": str,
-    }
-    try:
-        return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"path must name a bbalpha model; got {Path(path).name} with "
-            f"info={reprlib.repr(metadata.get('info'))}."
-        ) from None

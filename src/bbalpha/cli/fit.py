@@ -263,7 +263,7 @@ def _train(model: "Model", inputs: "numpy.ndarray", targets: "numpy.ndarray", pa
 
     try:
         with refusing(ValueError), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "fit should run to its end")  # told by _ending
+            warnings.filterwarnings("ignore", "fit was interrupted")  # told by _ending
             model.estimator.fit(inputs, targets)
     except NonFiniteEnergyError as error:
         raise Refusal(

@@ -1,4 +1,4 @@
-"""What is checked at the door: one sentence with real values, before anything is compiled."""
+"""Arguments checked at the door: one sentence with real values, before anything is compiled."""
 
 import math
 import sys
@@ -12,16 +12,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
-from bbalpha.distributions import CappedGaussian, Family
-from bbalpha.targets import TargetError
-
 Shape = tuple[int, ...]
 
-ROUNDING = 1e-6  # of weights that should sum to a whole number
+ROUNDING = 1e-6  # relative; weights that should sum to a whole number may miss it by this much
 
 
 def check_counts(**counts: Any) -> None:
-    """Refuse what is not a whole number from 1 on.
+    """Raise unless every count is a whole number of at least 1.
 
     Raises:
         TypeError: if a count is not a whole number.
@@ -35,20 +32,20 @@ def check_counts(**counts: Any) -> None:
 
 
 def check_optional_counts(**counts: Any) -> None:
-    """Refuse what is neither None, which stands for a default, nor a whole number from 1 on."""
+    """`check_counts`, except that None is allowed and stands for a default."""
     check_counts(**{name: count for name, count in counts.items() if count is not None})
 
 
 def check_num_data(num_data: Any) -> None:
-    """Refuse a number of data points, or total weight, that is not positive and finite."""
+    """Raise unless the number of data points, or their total weight, is positive and finite."""
     if not isinstance(num_data, Tracer) and not 0 < num_data < math.inf:
         raise ValueError(f"num_data must be positive and finite; got num_data={num_data}.")
 
 
 def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:
-    """Refuse a power for which the energy has no lower bound; warn where it has no effect.
+    """Raise if the energy has no lower bound at this power; warn if the power has no effect.
 
-    A schedule is left to the caller, who knows the steps; a traced power cannot be checked.
+    Schedules are left to the caller, who knows the steps; traced powers cannot be checked.
     """
     if callable(alpha) or isinstance(alpha, Tracer) or isinstance(num_data, Tracer):
         return
@@ -69,49 +66,23 @@ def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:
         )
 
 
-def check_parts(log_likelihood: Any, family: Any, optimizer: Any) -> None:
-    """Refuse what is not of the kind that a fit is put together from.
-
-    Raises:
-        TypeError: naming the argument and what it should be.
-    """
-    if not callable(log_likelihood):
-        raise TypeError(
-            "log_likelihood must be a function of params and batch; "
-            f"got {type(log_likelihood).__name__}."
-        )
-    if isinstance(family, type) or not callable(family):
-        raise TypeError(
-            "family must be a function of the mean and the prior, such as "
-            f"bb.DiagonalGaussian.init; got {family!r}."
-        )
+def check_optimizer(optimizer: Any) -> None:
+    """Raise unless the optimizer is None, which stands for a default, or looks like optax's."""
     if not (optimizer is None or (hasattr(optimizer, "init") and hasattr(optimizer, "update"))):
         raise TypeError(
-            f"optimizer must be one of optax, such as optax.adam(1e-3); got {optimizer!r}."
+            "optimizer must be an optax optimizer, such as optax.adam(1e-3); "
+            f"got optimizer={optimizer!r}."
         )
 
 
-def without_jit(function: Any) -> Any:
-    """The function inside `jax.jit` or `eqx.filter_jit`, which would hide targets from checks."""
-    while hasattr(function, "lower") and hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    return function
-
-
-def check_family(q: Any) -> None:
-    """Refuse a start of q that is no distribution, or has fields that cannot be trained.
-
-    Raises:
-        TypeError: naming what was found.
-    """
-    if not isinstance(q, Family | CappedGaussian):
-        raise TypeError(f"family must return a bb.Family; got {type(q).__name__}.")
-    for path, leaf in jax.tree_util.tree_leaves_with_path(q):
-        if not jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating):
-            raise TypeError(
-                "family must return a module whose fields are arrays of floating-point numbers or "
-                f"static; got {type(q).__name__}{jax.tree_util.keystr(path)} of type "
-                f"{type(leaf).__name__}."
+def check_finite(tree: PyTree, name: str) -> None:
+    """Raise if a tree of arrays holds NaN or infinity; traced arrays cannot be checked."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        bad = 0 if isinstance(leaf, Tracer) else np.sum(~np.isfinite(leaf))
+        if bad:
+            raise ValueError(
+                f"{name}{jax.tree_util.keystr(path)} must be finite; "
+                f"got {bad} NaN or infinite values."
             )
 
 
@@ -132,43 +103,53 @@ def as_keys(keys: Any, ndim: int, name: str) -> Array:
     return keys
 
 
-def check_finite(tree: PyTree, name: str) -> None:
-    """Refuse NaN and infinity in a tree of arrays, where there are values to look at."""
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        bad = 0 if isinstance(leaf, Tracer) else np.sum(~np.isfinite(leaf))
-        if bad:
-            raise ValueError(
-                f"{name}{jax.tree_util.keystr(path)} must be finite; "
-                f"got {bad} NaN or infinite values."
-            )
+def without_jit(function: Any) -> Any:
+    """The function inside `jax.jit` or `eqx.filter_jit`, which would hide targets from checks."""
+    while hasattr(function, "lower") and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
 
 
 def check_log_likelihood(
-    log_likelihood: Callable[[PyTree], Any], data: PyTree, batch_size: int
+    log_likelihood: Callable[[PyTree, PyTree], Any],
+    params: PyTree,
+    data: PyTree,
+    batch_size: int | None = None,
 ) -> None:
-    """Check the shape of what the user's function returns, and the targets, computing nothing.
+    """Raise unless the user's function returns one number per row and accepts the targets.
 
-    A function that looks past its batch, at data of its own, is right for all rows and wrong for
-    a batch, so both are tried.
+    The parameters are abstract, so nothing that depends on them is computed; what depends on the
+    data alone is, for likelihoods to check their targets. A function that ignores its batch and
+    looks at data of its own is right for all rows and wrong for a batch, so both are tried.
 
     Args:
-        log_likelihood: the function of the data alone, to be called under `jax.eval_shape`.
+        log_likelihood: a function of the parameters and some rows.
+        params: the parameters, or their shapes.
         data: all rows.
-        batch_size: how many of them make a batch.
+        batch_size: how many rows make a batch; without it only all rows are tried.
     """
     data = jax.tree.map(jnp.asarray, data)
-    for rows in (data, jax.tree.map(lambda leaf: leaf[:batch_size], data)):
+    batch = jax.tree.map(lambda leaf: leaf[:batch_size], data)
+    for rows in (data,) if batch_size is None else (data, batch):
+
+        def of_params(params: PyTree, rows: PyTree = rows) -> Any:
+            with jax.ensure_compile_time_eval():
+                return log_likelihood(params, rows)
+
         num_rows = len(jax.tree.leaves(rows)[0])
-        result = jax.eval_shape(lambda rows=rows: log_likelihood(rows))
+        result = jax.eval_shape(of_params, params)
         check_one_per_datum(getattr(result, "shape", type(result).__name__), (num_rows,))
-    check_targets(log_likelihood, data)
 
 
 def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> None:
-    """Refuse a log-likelihood whose shape, or kind, is not one number per data point.
+    """Raise unless a log-likelihood has one number per data point.
+
+    Args:
+        found: the shape of the result, or its kind if it is not an array.
+        expected: the shape it must have; any single axis by default.
 
     Raises:
-        ValueError: if the shape is not a single axis, or not the expected one.
+        ValueError: if the shape is wrong.
     """
     if isinstance(found, tuple) and len(found) == 1 and expected in (None, found):
         return
@@ -177,22 +158,8 @@ def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> No
     raise ValueError(f"log_likelihood must return one number per data point; got {kind}{given}.")
 
 
-def check_targets(log_likelihood: Callable[[PyTree], Any], data: PyTree) -> None:
-    """Let a likelihood refuse its targets before anything is compiled.
-
-    Data are numpy arrays here, whose values stay visible while the parameters are abstract. A
-    function that cannot take numpy arrays has no targets that could be seen.
-    """
-    try:
-        jax.eval_shape(lambda: log_likelihood(jax.tree.map(np.asarray, data)))
-    except TargetError:
-        raise
-    except Exception:
-        return
-
-
 def warn(message: str) -> None:
-    """Warn about the line that called into bbalpha."""
+    """Warn about the line of code that called into bbalpha."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bbalpha."):
         level, frame = level + 1, frame.f_back

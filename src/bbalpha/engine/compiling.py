@@ -1,8 +1,8 @@
 """How the programs of a fit are compiled.
 
-XLA's CPU compiler gives sums and matrix products to a library, YNNPACK, whose threads wait for each
-other, in small products longer than these take. Where it is left with the sums alone, and vectors
-are as wide as the core has them, steps are faster (docs/benchmarks.md).
+XLA's CPU compiler hands sums and matrix products to YNNPACK, whose threads wait for each other
+longer than a small product takes. Steps are faster when YNNPACK gets only the sums and vectors are
+as wide as the core allows (measured in docs/benchmarks.md).
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE",
     "xla_cpu_prefer_vector_width": 512,
 }
-JAX_WITH_OPTIONS = (0, 10)  # another may not know them, and would refuse to compile
+JAX_WITH_OPTIONS = (0, 10)  # other versions may not know the options and would refuse to compile
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """`function` as a program, made at its first call: an import shall not look for devices.
+    """`function` as a compiled program, made at its first call so that imports find no devices.
 
-    Inside of another program call `function`, because options hold for a whole program.
+    Inside another program call `function` itself: compiler options apply to a whole program.
 
     >>> from bbalpha.engine.compiling import Compiled
     >>> double = Compiled(lambda x: x + x)
@@ -36,17 +36,17 @@ class Compiled:
 
     @cached_property
     def program(self) -> Any:
-        """What `jax.jit` makes of the function."""
+        """The function under `jax.jit`."""
         options = OPTIONS if on_cpu() and jax.__version_info__[:2] == JAX_WITH_OPTIONS else None
         return jax.jit(
             self.function, static_argnames=self.static_argnames, compiler_options=options
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function returns."""
+        """Return the function's result."""
         return self.program(*args, **kwargs)
 
 
 def on_cpu() -> bool:
-    """Whether there is no accelerator: then `jax` calls the CPU its backend."""
+    """Whether jax's default backend is the CPU."""
     return jax.default_backend() == "cpu"

@@ -1,4 +1,4 @@
-"""How a tree of parameters lies in one flat vector, which is what families and optimizers see."""
+"""How a tree of parameters lies in one flat vector, the form that q and optimizers work on."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 @dataclass(frozen=True)
 class Layout:
-    """The structure and shapes of a tree; hashable, so that compiled functions can be cached by it.
+    """The structure and shapes of a tree; hashable, so that compiled programs are cached by it.
 
     >>> layout = bb.Layout.of({"weights": jnp.zeros((2, 3)), "bias": jnp.zeros(())})
     >>> layout.size, layout.paths
@@ -26,10 +26,11 @@ class Layout:
 
     @classmethod
     def of(cls, params: PyTree, name: str = "params") -> "Layout":
-        """The layout of `params`, which errors call by `name`.
+        """The layout of `params`, which error messages call `name`.
 
         Raises:
             TypeError: if a leaf is not an array of floating-point numbers.
+            ValueError: if the tree holds no numbers.
         """
         leaves, structure = jax.tree_util.tree_flatten_with_path(params)
         paths = tuple(jax.tree_util.keystr(path) for path, _ in leaves)
@@ -50,19 +51,19 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """How many numbers the vector has."""
+        """The length of the vector."""
         return sum(self.sizes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers each leaf has."""
+        """How many numbers each leaf holds."""
         return tuple(math.prod(shape) for shape in self.shapes)
 
     def flatten(self, params: PyTree) -> Float[Array, " params"]:
-        """The vector of a tree of this layout.
+        """The vector of a tree with this layout.
 
         Raises:
-            ValueError: if the tree has another structure or a leaf another shape.
+            ValueError: if the structure of the tree or the shape of a leaf differs.
         """
         leaves = self.structure.flatten_up_to(params)
         for leaf, path, shape in zip(leaves, self.paths, self.shapes, strict=True):
@@ -71,12 +72,12 @@ class Layout:
                     f"params{path} must have shape {shape}, as in the model; "
                     f"got shape {np.shape(leaf)}."
                 )
-        # At least single precision, and not weak, because compiled programs are cached by that too.
+        # At least single precision, and not weak: compiled programs are cached by that too.
         dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves], dtype=dtype)
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
-        """The tree of a vector, its leaves in their own shapes and types."""
+        """The tree of a vector, each leaf in its own shape and type."""
         ends = np.cumsum(self.sizes)[:-1].tolist()
         pieces = jnp.split(vector, ends)
         leaves = [
@@ -86,5 +87,5 @@ class Layout:
         return self.structure.unflatten(leaves)
 
     def per_leaf(self, values: Float[Array, " leaves"]) -> Float[Array, " params"]:
-        """A vector in which every parameter has the value of its leaf."""
+        """A vector that repeats the value of each leaf for all of its parameters."""
         return jnp.repeat(values, np.array(self.sizes), total_repeat_length=self.size)

@@ -1,9 +1,9 @@
 """Values that are computed once and stored, where the compiler would compute them again.
 
-XLA fuses what is cheap, or seems so, into everything that uses it: a hash, a draw, the parameters
-of all draws. Its CPU compiler drops `jax.lax.optimization_barrier` before it fuses, but it does not
-look into a loop whose length it cannot know, and such a loop takes its start from memory. On other
-platforms, where a loop is costly and computing again is cheap, nothing is done.
+XLA fuses whatever looks cheap into every use of it: a hash, a draw, the parameters of all draws. On
+CPU it drops `jax.lax.optimization_barrier` before it fuses, but it never looks inside a loop of
+unknown length, and such a loop reads its start from memory. On other platforms a loop costs more
+than recomputing, so nothing is done there.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ UNLIKELY = 40503
 
 
 def once(function: Callable[[Array], Array], words: Array) -> Array:
-    """Return `function(words)`, computed inside of a loop: its constants stay there too.
+    """Return `function(words)`, computed inside a loop so that its constants stay there too.
 
     >>> from bbalpha.engine.materialize import once
     >>> once(jnp.square, jnp.arange(3)).tolist()
@@ -26,7 +26,7 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
     def loop(words: Array) -> Array:
         shape = jax.eval_shape(function, words)
         start = jnp.zeros(shape.shape, shape.dtype)
-        num_turns = 1 + _is_unlikely(words)  # two turns have the effect of one
+        num_turns = 1 + _is_unlikely(words)  # a second turn would repeat the first
         return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
 
     return jax.lax.platform_dependent(words, cpu=loop, default=function)
@@ -34,14 +34,11 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
 
 @jax.custom_jvp
 def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """Return `values` as they are, with their derivatives.
-
-    The loop has no turn, or one that changes nothing.
+    """Return `values` and their derivatives unchanged, through a loop that does nothing.
 
     Args:
-        values: what to store.
-        given: numbers or 32-bit words that are in memory already, for the length of the loop to
-            depend on.
+        values: the array to store.
+        given: numbers or 32-bit words already in memory, on which the loop's length depends.
 
     >>> from bbalpha.engine.materialize import in_memory
     >>> print(jax.grad(lambda x: in_memory(x**2, x).sum())(jnp.array([1.0, 2.0])))
@@ -63,6 +60,6 @@ def _in_memory_jvp(primals, tangents):
 
 
 def _is_unlikely(given: Array) -> Array:
-    """0, or rarely 1: which of them, the compiler cannot know."""
+    """0, or very rarely 1, which the compiler cannot know in advance."""
     is_equal = given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype)
     return jnp.any(is_equal).astype(jnp.int32)

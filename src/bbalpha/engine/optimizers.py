@@ -1,4 +1,4 @@
-"""Optimizers that let compiled programs be used again: one object, or one tree, for many fits."""
+"""Optimizers that let fits share compiled programs: one object, or one tree, for many fits."""
 
 from functools import cache
 from typing import Any
@@ -13,16 +13,16 @@ Optimizer = optax.GradientTransformation | optax.MultiSteps
 
 @cache
 def adam(rate: float) -> optax.GradientTransformation:
-    """Adam at a constant rate: one object for each, because compiled programs are cached by it."""
+    """Adam at a constant rate: one object per rate, because compiled programs are cached by it."""
     return optax.adam(rate)
 
 
 def decaying_adam(num_steps: int) -> optax.GradientTransformation:
-    """Adam whose rate falls from 1e-2 to 0 over a run, along a cosine.
+    """Adam whose rate falls along a cosine from 1e-2 to 0 over a run.
 
-    At the authors' constant rate of 1e-3 a log-variance that starts at −10 needs ten thousand steps
-    to reach 0, and most runs end before q has spread out. The number of steps is a leaf of the
-    result, so that runs of all lengths share one compiled program.
+    At the authors' constant rate of 1e-3, a log-variance that starts at −10 needs ten thousand
+    steps to reach 0, and most runs would end before q has spread out. The number of steps is a leaf
+    of the result, so runs of every length share one compiled program.
     """
     horizon = jnp.asarray(num_steps)
     return optax.GradientTransformation(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(show: bool, unit: str, total: int) -> Iterator[Callable[[float, str], None]]:
-    """A function that shows how much is done and a status, while the context lasts."""
+    """A function of the amount done and a status, which the bar shows while the context lasts."""
     if not show or not sys.stderr.isatty():
         yield lambda done, status: None
         return

@@ -1,10 +1,10 @@
-"""Threefry, the generator of `jax.random`, faster on CPU.
+"""Threefry, the generator of `jax.random`, made faster on CPU.
 
-On CPU `jax.random` runs the twenty rounds of Threefry as a loop over whole arrays, each round
-through memory. Written out, as here, they fuse into one pass over registers, and the scalar keys of
-a step cost almost nothing. Bits and keys are those of `jax.random`. That makes a normal number of
-two words by the inverse error function; Box and Muller's transform, taken here, makes two. What
-this file does not know (other generators, other precisions) it leaves to `jax.random`.
+There `jax.random` runs Threefry's twenty rounds as a loop over whole arrays, so that every round
+passes through memory. Written out, as here, the rounds fuse into one pass over registers, and the
+scalar keys of a step cost almost nothing. Bits and keys equal those of `jax.random`; normal numbers
+do not: `jax.random` makes one from two words by the inverse error function, Box and Muller's
+transform, used here, makes two. Other generators and precisions are left to `jax.random`.
 """
 
 import math
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex64, Float, Int, Key, UInt32
 
+from bbalpha.engine import streams
 from bbalpha.engine.materialize import in_memory
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al., 2011, Table 2
@@ -28,13 +29,12 @@ SIGN_BIT = 0x80000000
 COSINE = (-83.59181678, 64.92123425, -19.73915212, 0.9999999723)
 SINE = (-75.4016127, 81.59254287, -41.34166257, 6.283185288)
 TABLE_WIDTH = 256
-DRAWS_STREAM = 2**32 - 4  # beside the streams of training, epochs and loop
 
 Words = UInt32[Array, "..."]
 
 
 def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Standard Gaussian numbers; in float32 not those of `jax.random.normal`.
+    """Standard Gaussian numbers; in float32 they differ from `jax.random.normal`.
 
     >>> from bbalpha.engine.threefry import normal
     >>> numbers = normal(jax.random.key(0), (10_000,), jnp.float32)
@@ -45,7 +45,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
         return jax.random.normal(key, shape, dtype)
     num = math.prod(shape)
     num_pairs = -(-num // 2)
-    # As complex numbers, because XLA would compute two arrays one by one, the words for each.
+    # Complex numbers, because XLA would hash the words again for each of two arrays.
     table = in_memory(normal_pairs(*_words(key, num_pairs)), jax.random.key_data(key))
     pairs = table.ravel()[:num_pairs]
     return jnp.concatenate([pairs.real, pairs.imag])[:num].reshape(shape)
@@ -60,7 +60,7 @@ def normal_pairs(high: Words, low: Words) -> Complex64[Array, "..."]:
 
 
 def bits(key: Key[Array, ""], num: int) -> UInt32[Array, " num"]:
-    """Random words, those of `jax.random.bits`."""
+    """Random words, equal to `jax.random.bits`."""
     if not _is_threefry(key):
         return jax.random.bits(key, (num,), jnp.uint32)
     high, low = _words(key, num)
@@ -68,21 +68,21 @@ def bits(key: Key[Array, ""], num: int) -> UInt32[Array, " num"]:
 
 
 def consecutive(key: Key[Array, ""], num: int) -> Key[Array, " num"]:
-    """Keys for many draws: a hash of `key` with 0, …, num − 1 added to its last word.
+    """Keys for many draws: one hash of `key`, with 0, …, num − 1 added to its last word.
 
-    `jax.random.split` would hash each. Threefry needs no hashed keys, only different ones, and a
-    sum is cheap enough to be fused into the drawing, where a hash would double its cost. That of
-    `key` keeps the draws of neighboring seeds apart.
+    `jax.random.split` would hash every key. Threefry only needs keys that differ, and a sum is
+    cheap enough to be fused into the drawing, where a hash would double the cost. The one hash
+    keeps the draws of neighboring seeds apart.
     """
     if not _is_threefry(key):
         return jax.random.split(key, num)
-    first, last = jax.random.key_data(fold_in(key, DRAWS_STREAM))
+    first, last = jax.random.key_data(fold_in(key, streams.DRAWS))
     last = last + jax.lax.iota(jnp.uint32, num)
     return _as_keys(jnp.broadcast_to(first, last.shape), last)
 
 
 def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]:
-    """A new key for a number, that of `jax.random.fold_in`."""
+    """A new key for a number, equal to `jax.random.fold_in`."""
     if not _is_threefry(key):
         return jax.random.fold_in(key, number)
     low = jnp.asarray(number, jnp.uint32)
@@ -99,9 +99,9 @@ def _as_keys(high: Words, low: Words) -> Array:
 
 
 def _words(key: Array, num: int) -> tuple[Words, Words]:
-    """The two words for each of the counts 0, …, num − 1, and a few more: a table, row by row.
+    """Two words for each of the counts 0, …, num − 1 (and a few more), as a table.
 
-    Over one long axis XLA makes a loop without vector instructions, ten times as slow.
+    Over one long axis XLA would emit a loop without vector instructions, ten times as slow.
     """
     num_rows = max(1, -(-num // TABLE_WIDTH))
     width = -(-num // num_rows)
@@ -112,7 +112,7 @@ def _words(key: Array, num: int) -> tuple[Words, Words]:
 
 
 def _point_on_circle(word: Words) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Cosine and sine of a uniform angle: one below an eighth of a turn, mirrored by three bits."""
+    """Cosine and sine of a uniform angle: within an eighth of a turn, reflected by three bits."""
     mantissa = (word & np.uint32(MANTISSA_BITS)) | np.uint32(ONE_IN_BITS)
     turn = (jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1) / 8
     cosine, sine = _polynomial(COSINE, turn * turn), turn * _polynomial(SINE, turn * turn)
@@ -129,13 +129,13 @@ def _polynomial(coefficients: tuple[float, ...], x: Float[Array, "..."]) -> Floa
 
 
 def _flipped(value: Float[Array, "..."], word: Words) -> Float[Array, "..."]:
-    """The value, its sign flipped by the first bit of the word."""
+    """The value, with its sign flipped if the first bit of the word is set."""
     bits = jax.lax.bitcast_convert_type(value, jnp.uint32) ^ (word & np.uint32(SIGN_BIT))
     return jax.lax.bitcast_convert_type(bits, jnp.float32)
 
 
 def _rounds(key: UInt32[Array, " 2"], high: Words, low: Words) -> tuple[Words, Words]:
-    """Threefry-2×32 with twenty rounds of a count of two words."""
+    """Twenty rounds of Threefry-2×32 on a count of two words."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
     high, low = high + schedule[0], low + schedule[1]
     for group in range(NUM_GROUPS):

@@ -1,1 +1,5 @@
 """Files: models on disk, written whole or not at all."""
+
+from bbalpha.files.atomic import replacing
+
+__all__ = ["replacing"]

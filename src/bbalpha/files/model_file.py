@@ -5,13 +5,9 @@ one before anything of it is used; against forgers, who can compute it too, ever
 type is checked.
 """
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import secrets
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+
+from bbalpha.files.atomic import replacing
 
 FORMAT = "bbalpha"
 FORMAT_VERSION = 3
@@ -31,26 +29,20 @@ LONGEST = 200  # characters of a file that a message repeats
 
 
 def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
-    """Write the arrays of `tree` and `metadata`, under a temporary name that is then renamed.
-
-    A device or a pipe is written to, not replaced.
+    """Write the arrays of `tree` and `metadata`, whole or not at all.
 
     Raises:
         OSError: if the file cannot be written; what was there before stays as it was.
     """
     from safetensors import SafetensorError
+    from safetensors.numpy import save_file
 
-    path = Path(path)
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in _named_leaves(tree)}
     text = json.dumps(metadata | {"version": FORMAT_VERSION})
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe
-            with tempfile.TemporaryDirectory() as folder:
-                whole = Path(folder, "model")
-                _save(whole, arrays, text)
-                path.write_bytes(whole.read_bytes())
-        else:
-            _replace(Path(os.path.realpath(path)), arrays, text)  # a link stays a link
+        with replacing(path) as temporary:
+            save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
+            _seal(temporary)
     except (SafetensorError, OSError) as error:
         raise OSError(f"path must name a file that can be written; got {path}: {error}.") from None
 
@@ -116,27 +108,6 @@ def one_line(text: Any) -> str:
     text = str(text)
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
     return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def _save(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
-    from safetensors.numpy import save_file
-
-    save_file(arrays, path, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
-    _seal(path)
-
-
-def _replace(path: Path, arrays: dict[str, np.ndarray], text: str) -> None:
-    """Put a new file in the place of what is there."""
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"  # others may write there too
-    try:
-        temporary.touch()  # with the permissions of an ordinary file, which safetensors narrows
-        permissions = (path if path.is_file() else temporary).stat().st_mode
-        _save(temporary, arrays, text)
-        temporary.chmod(permissions)
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def _array(file: Any, name: str, path: Path) -> np.ndarray:

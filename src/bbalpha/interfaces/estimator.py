@@ -21,9 +21,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bbalpha.data import Dataset, Standardizer, standardize
+from bbalpha.distributions import CappedGaussian, Distribution
+from bbalpha.engine import streams
+from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
-from bbalpha.data import Dataset, Standardizer, padded_length, standardize
-from bbalpha.distributions import CappedGaussian, Family
+from bbalpha.engine.layout import Layout
+from bbalpha.engine.optimizers import adam
 from bbalpha.fitting import fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
@@ -35,13 +39,9 @@ from bbalpha.interfaces.network import (
     start_of,
 )
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
-from bbalpha.engine.loop import EarlyStopping
-from bbalpha.engine.optimizers import adam
 from bbalpha.posterior import Posterior
-
-PREDICTIVE_STREAM = 2**32 - 5  # beside those of the fit, which starts from the same seed
+from bbalpha.stopping import EarlyStopping
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -79,7 +79,7 @@ class Estimator(BaseEstimator, ABC):
     _likelihoods: tuple[str, ...]  # the names that `likelihood` may have
     _seed: int  # of the start, the training and the draws for predictions
     _memory: Rows | None  # what `partial_fit` keeps
-    _memory_prior: Family | None  # what was known before those rows; None stands for the settings
+    _memory_prior: Distribution | None  # known before those rows; None: settings
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class Estimator(BaseEstimator, ABC):
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
-    def _train(self, rows: Rows, prior: Family | None, last: Posterior | None) -> Posterior:
+    def _train(self, rows: Rows, prior: Distribution | None, last: Posterior | None) -> Posterior:
         """The posterior of these rows.
 
         Args:
@@ -288,7 +288,7 @@ class Estimator(BaseEstimator, ABC):
             prior=prior or prior_of(self._sizes(), level, float(self.prior_scale)),
             learn_prior=bool(self.learn_prior) and prior is None,
             hyperparams=self._new_likelihood() if last is None else last.hyperparams,
-            family=CappedGaussian.init if last is None else partial(as_wide_as, last.q),
+            family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer=None if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
@@ -299,8 +299,8 @@ class Estimator(BaseEstimator, ABC):
         )
         if posterior.info.stopped == "interrupted":
             warn(
-                "fit should run to its end; got an interruption, and the estimator is what was "
-                f"reached after {posterior.info.num_steps:,} steps."
+                f"fit was interrupted after {posterior.info.num_steps:,} steps; the estimator "
+                "holds the posterior reached so far."
             )
         self.n_iter_ = len(posterior.info.energies)
         return posterior
@@ -365,11 +365,11 @@ class Estimator(BaseEstimator, ABC):
             key=of_weights,
             num_samples=n_samples,
         )
-        return np.asarray(self.posterior_.hyperparams.sample(of_targets, outputs))
+        return np.asarray(self.posterior_.hyperparams.sample(outputs, key=of_targets))
 
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
-        return jax.random.fold_in(jax.random.key(self._seed), PREDICTIVE_STREAM)
+        return jax.random.fold_in(jax.random.key(self._seed), streams.PREDICTIONS)
 
 
 @contextmanager

@@ -16,12 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha.files import model_file
 from bbalpha.data import Standardizer
+from bbalpha.engine.layout import Layout
+from bbalpha.files import model_file
+from bbalpha.files.posterior_file import (
+    DISTRIBUTIONS,
+    leaves_of,
+    metadata_of,
+    posterior_of_file,
+)
 from bbalpha.interfaces.network import shapes_of
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.engine.layout import Layout
-from bbalpha.posterior import FAMILIES, leaves_of, posterior_of_file
 
 FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
 MOST_LAYERS = 1000  # each has a cost beside that of its weights
@@ -47,7 +52,9 @@ def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None)
             "an estimator must hold numbers and text, as files do, to be saved; "
             f"got a {type(estimator).__name__} in which {_told(error)}"
         ) from None
-    model_file.write(path, posterior, posterior.metadata() | {"estimator": section, "table": table})
+    model_file.write(
+        path, posterior, metadata_of(posterior) | {"estimator": section, "table": table}
+    )
 
 
 def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
@@ -81,7 +88,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     estimator.posterior_ = posterior_of_file(
         arrays, metadata, path, shapes_of(estimator._sizes()), estimator._new_likelihood()
     )
-    if not _same(estimator.posterior_.metadata()["info"], metadata["info"]):
+    if not _same(metadata_of(estimator.posterior_)["info"], metadata["info"]):
         raise ValueError(
             f"path must name an intact estimator of bbalpha; got {name}, in which info is "
             f"{reprlib.repr(metadata['info'])}."
@@ -184,7 +191,7 @@ def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
 def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
     """Refuse families that are not ours, and numbers that no fit leaves behind."""
     for field in ("q", "prior"):
-        if metadata.get(field) not in FAMILIES:
+        if metadata.get(field) not in DISTRIBUTIONS:
             raise ValueError(f"{field} is {reprlib.repr(metadata.get(field))}.")
     for name, array in arrays.items():
         if name != ".energy" and not np.isfinite(array).all():  # which an interrupted fit lacks

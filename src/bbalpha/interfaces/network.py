@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from bbalpha.data import Dataset
-from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Family
+from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.models import mlp
@@ -74,7 +74,9 @@ def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalG
     return DiagonalGaussian(layout.flatten(mean), jnp.full(layout.size, 2 * math.log(scale)))
 
 
-def as_wide_as(last: Family, mean: Float[Array, " params"], prior: Family) -> CappedGaussian:
+def as_wide_as(
+    last: Distribution, mean: Float[Array, " params"], prior: Distribution
+) -> CappedGaussian:
     """A start of q with the variances of the last one, as far as the prior lets it."""
     part = jnp.minimum(last.variance / prior.variance, WIDEST)
     return CappedGaussian(mean, jnp.log(part) - jnp.log1p(-part))

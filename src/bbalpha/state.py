@@ -1,0 +1,217 @@
+"""The state of a fit: what a step needs, and how one step moves it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from bbalpha.distributions import DiagonalGaussian, Distribution, under_prior
+from bbalpha.energy import LogLikelihood, Number, alpha_energy
+from bbalpha.engine import streams, threefry
+from bbalpha.engine.checks import check_log_likelihood
+from bbalpha.engine.draws import Noise, chunk_of_draws
+from bbalpha.engine.layout import Layout
+from bbalpha.engine.materialize import in_memory
+from bbalpha.posterior import Posterior
+
+KEPT_NOISE = 2**25  # numbers of noise that a replica may keep from step to step: 128 MiB
+
+Schedule = Callable[[Int[Array, ""]], Number]
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """The parts of a fit that are fixed when it is compiled."""
+
+    log_likelihood: LogLikelihood
+    layout: Layout
+    num_samples: int
+    sample_chunk: int | None
+    resample_every: int
+    alpha_schedule: Schedule | None
+
+    def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
+        """The power at a step: constant, or given by the schedule."""
+        if self.alpha_schedule is None:
+            return alpha
+        return jnp.asarray(self.alpha_schedule(step), alpha.dtype)
+
+    def chunk(self, batch: PyTree) -> int:
+        """How many draws to hold in memory for such a batch."""
+        if self.sample_chunk is not None:
+            return self.sample_chunk
+        num_rows = len(jax.tree.leaves(batch)[0])
+        return chunk_of_draws(self.layout.size, num_rows, self.num_samples)
+
+
+class Variables(NamedTuple):
+    """What the optimizer moves: q, log-factors on the prior's variances, hyper-parameters."""
+
+    q: Any
+    log_prior_scale: Float[Array, " leaves"] | None
+    hyperparams: PyTree
+
+
+class StepInfo(NamedTuple):
+    """What a step reports: the minibatch energy before it, and whether all values were finite."""
+
+    energy: Float[Array, ""]
+    finite: Bool[Array, ""]
+
+
+class FitState(eqx.Module):
+    """Exactly what the next step needs, and therefore exactly what a checkpoint must store."""
+
+    variables: Variables
+    optimizer_state: PyTree
+    optimizer: optax.GradientTransformation
+    step: Int[Array, "..."]
+    key: Key[Array, "..."]
+    prior: Distribution
+    alpha: Float[Array, "..."]
+    num_data: Float[Array, "..."]
+    method: Method = eqx.field(static=True)
+
+    def posterior(self) -> Posterior:
+        """The posterior so far; its energy on the full data is unknown and therefore NaN."""
+        q, prior = _distributions(self, self.variables)
+        return Posterior(
+            q=q,
+            prior=prior,
+            hyperparams=self.variables.hyperparams,
+            alpha=self.last_alpha,
+            num_data=self.num_data,
+            energy=jnp.full_like(self.alpha, jnp.nan),
+            layout=self.method.layout,
+        )
+
+    @property
+    def last_alpha(self) -> Float[Array, "..."]:
+        """The power of the last step, or of the first if there was none."""
+        return self.method.alpha_at(self.alpha, jnp.maximum(self.step - 1, 0))
+
+    @property
+    def dtype(self) -> Any:
+        """The type of parameters and energies."""
+        return self.alpha.dtype
+
+    @property
+    def resample_every(self) -> int:
+        """M, how many steps share the same noise."""
+        return self.method.resample_every
+
+    def noise_keys(self, step: Int[Array, ""] | None = None) -> Key[Array, " draws"]:
+        """One key per draw of a step, by default the next; the same for `resample_every` steps."""
+        period = (self.step if step is None else step) // self.resample_every
+        key = threefry.fold_in(threefry.fold_in(self.key, streams.NOISE), period)
+        keys = threefry.consecutive(key, self.method.num_samples)
+        # Fused into the drawing, the hash would cost as much as the drawing itself.
+        words = in_memory(jax.random.key_data(keys), jax.random.key_data(self.key))
+        return jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
+
+    def noise_at(self, step: Int[Array, ""]) -> Noise:
+        """The noise of a step; left as keys if no other step shares it, or if it is large."""
+        q, _ = _distributions(self, self.variables)
+        keys = self.noise_keys(step)
+        draw = jax.vmap(q.noise)
+        is_kept = self.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
+        return draw(keys) if is_kept else keys
+
+    def energy(
+        self, batch: PyTree, weights: Float[Array, " batch"] | None = None
+    ) -> Float[Array, ""]:
+        """The energy on a minibatch, with the draws of the next step; lower is better.
+
+        Args:
+            batch: any pytree of arrays whose first axis is the data points.
+            weights: how many data points each of them stands for; N/|S| each by default.
+        """
+        return _energy(self, self.variables, batch, weights, self.noise_keys(), self.last_alpha)
+
+    def advance(
+        self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
+    ) -> tuple["FitState", StepInfo]:
+        """`step` with noise that the caller has drawn, or with keys to draw it from."""
+        variables: Any = self.variables
+        alpha = self.method.alpha_at(self.alpha, self.step)
+
+        def energy_of(variables: Variables) -> Float[Array, ""]:
+            return _energy(self, variables, batch, weights, noise, alpha)
+
+        energy, gradient = jax.value_and_grad(energy_of)(variables)
+        extra = {}
+        if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
+            extra = {"value": energy, "grad": gradient, "value_fn": energy_of}
+        updates, optimizer_state = self.optimizer.update(
+            gradient, self.optimizer_state, variables, **extra
+        )
+        moved = optax.apply_updates(variables, updates)
+        # Squares, because a gradient whose square overflows would freeze Adam for good.
+        finite = jnp.isfinite(energy + _sum_of_squares(gradient, moved))
+        variables, optimizer_state, count = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old),
+            (moved, optimizer_state, self.step + 1),
+            (variables, self.optimizer_state, self.step),
+        )
+        state = dataclasses.replace(
+            self, variables=variables, optimizer_state=optimizer_state, step=count
+        )
+        return state, StepInfo(energy, finite)
+
+
+def check_likelihood(state: FitState, data: PyTree, batch_size: int) -> None:
+    """Raise unless the user's log-likelihood returns one number per row and accepts the targets."""
+    method, hyperparams = state.method, state.variables.hyperparams
+    extra = () if hyperparams is None else (hyperparams,)
+    vector = jax.ShapeDtypeStruct((method.layout.size,), state.dtype)
+    params = jax.eval_shape(method.layout.unflatten, vector)
+
+    def log_likelihood(params: PyTree, rows: PyTree) -> Any:
+        return method.log_likelihood(params, rows, *extra)
+
+    check_log_likelihood(log_likelihood, params, data, batch_size)
+
+
+def _energy(
+    state: FitState,
+    variables: Variables,
+    batch: PyTree,
+    weights: Float[Array, " batch"] | None,
+    noise: Noise,
+    alpha: Float[Array, ""],
+) -> Float[Array, ""]:
+    """The energy of `variables` on a minibatch, with the settings of `state`."""
+    q, prior = _distributions(state, variables)
+    return alpha_energy(
+        state.method.log_likelihood,
+        q,
+        prior,
+        batch,
+        noise,
+        alpha=alpha,
+        num_data=state.num_data,
+        layout=state.method.layout,
+        hyperparams=variables.hyperparams,
+        weights=weights,
+        sample_chunk=state.method.chunk(batch),
+    ).astype(state.dtype)
+
+
+def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Distribution]:
+    """The approximation q and the prior p₀ that the variables stand for."""
+    prior = state.prior
+    if variables.log_prior_scale is not None:
+        assert isinstance(prior, DiagonalGaussian)
+        log_scale = state.method.layout.per_leaf(variables.log_prior_scale)
+        prior = DiagonalGaussian(prior.mean, prior.log_variance + log_scale)
+    return under_prior(variables.q, prior), prior
+
+
+def _sum_of_squares(*trees: PyTree) -> Float[Array, ""]:
+    sums = jax.tree.map(lambda *leaves: jnp.sum(sum(jnp.square(leaf) for leaf in leaves)), *trees)
+    return sum(jax.tree.leaves(sums), start=jnp.zeros(()))
