@@ -179,7 +179,7 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Distribution
             "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or "
             f"a function of the mean and the prior; got {family!r}."
         )
-    q = make if isinstance(make, Distribution) else make(mean, prior)
+    q: Any = make if isinstance(make, Distribution) else make(mean, prior)
     _check_trainable(q)
     if q.mean.shape != mean.shape:
         raise ValueError(
