@@ -11,7 +11,8 @@ import pytest
 import scipy.stats
 
 import bbalpha as bb
-from bbalpha.distributions import chunk_of_draws, log_prob_of_draw, map_draws
+from bbalpha.distributions import log_prob_of_draw
+from bbalpha.engine.draws import chunk_of_draws, map_draws
 
 MEAN = np.array([0.3, -1.0, 2.0])
 KEY = jax.random.key(0)
@@ -74,7 +75,7 @@ def q(request, x64):
 
 
 def test_every_family_keeps_the_protocol(q):
-    assert isinstance(q, bb.Family)
+    assert isinstance(q, bb.Distribution)
     noise = q.noise(KEY)
     params = q.transform(noise)
     assert params.shape == q.mean.shape == q.variance.shape == (3,)
@@ -250,7 +251,7 @@ def test_a_users_flow_goes_through_fit_and_beats_the_gaussian():
             num_epochs=3000,
             num_samples=50,
         )
-        draws = posterior.sample(jax.random.key(1), 20_000)
+        draws = posterior.sample(20_000, key=jax.random.key(1))
         log_ratio = jax.vmap(lambda p, q=posterior: log_likelihood(p, counts).sum() - q.log_prob(p))
         bounds = np.asarray(log_ratio(draws)) + scipy.stats.norm.logpdf(np.asarray(draws)[:, 0])
         gaps[name] = evidence - bounds.mean(), bounds.std() / np.sqrt(len(bounds))

@@ -11,7 +11,7 @@ import scipy.stats
 from jax.flatten_util import ravel_pytree
 
 import bbalpha as bb
-from bbalpha.data import minibatch_rows
+from bbalpha.engine.batches import minibatch_rows
 
 ALPHAS = [-1.0, -1e-3, 0.0, 1e-3, 0.25, 0.5, 1.0, 1.5]
 

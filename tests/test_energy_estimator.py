@@ -18,8 +18,6 @@ from jax.scipy.stats import multivariate_normal, norm
 
 import bbalpha as bb
 from bbalpha.engine import threefry
-from bbalpha.energy import chunked_energy
-from bbalpha.training import energy_of_batch, noise_keys
 
 NUM_DATA, BATCH_SIZE, NUM_PARAMS, NUM_SAMPLES = 20, 5, 3, 4
 PRIOR_MEAN, PRIOR_DEVIATION = [0.2, -0.1, 0.4], [1.5, 0.7, 1.1]
@@ -114,14 +112,13 @@ def test_energy_and_gradient_for_given_noise_are_those_of_the_formula(name, tole
     keys = jax.random.split(jax.random.key(2), 10)
     noise = jax.vmap(lambda key: threefry.normal(key, (size,), q.mean.dtype))(keys)
     settings = {"prior": diagonal_prior(), "batch": probit_batch(), "num_data": NUM_DATA}
-    whole = partial(bb.alpha_energy, log_likelihood, **settings)
-    in_chunks = partial(chunked_energy, log_likelihood, **settings)
+    energy_of = partial(bb.alpha_energy, log_likelihood, **settings)
     engines = {
-        "whole": partial(whole, noise=noise),
-        "whole from keys": partial(in_chunks, noise=keys, sample_chunk=10),
-        "one at a time": partial(in_chunks, noise=noise, sample_chunk=1),
-        "in chunks of 3, 3, 3, 1": partial(in_chunks, noise=noise, sample_chunk=3),
-        "in chunks of 3, 3, 3, 1 from keys": partial(in_chunks, noise=keys, sample_chunk=3),
+        "whole": partial(energy_of, noise=noise),
+        "whole from keys": partial(energy_of, noise=keys),
+        "one at a time": partial(energy_of, noise=noise, sample_chunk=1),
+        "in chunks of 3, 3, 3, 1": partial(energy_of, noise=noise, sample_chunk=3),
+        "in chunks of 3, 3, 3, 1 from keys": partial(energy_of, noise=keys, sample_chunk=3),
     }
     formula = jax.jit(jax.value_and_grad(lambda q, alpha: plain_energy(*plain(q, noise), alpha)))
     for engine, energy in engines.items():
@@ -152,8 +149,7 @@ def test_energies_and_gradients_have_the_mean_and_covariance_of_the_formulas(alp
     variables = state.variables._replace(q=q)
 
     def energy_of_engine(variables, key):
-        keys = noise_keys(dataclasses.replace(state, key=key))
-        return energy_of_batch(state, variables, probit_batch(), keys, state.alpha, None)
+        return dataclasses.replace(state, variables=variables, key=key).energy(probit_batch())
 
     def energy_of_formula(variables, key):
         noise = jax.random.normal(key, (NUM_SAMPLES, NUM_PARAMS))

@@ -158,7 +158,7 @@ BAD_VALUES = {
     ),
     "prior tree of another structure": (
         {"log_likelihood": log_likelihood_of_tree, "params": TREE, "prior": {"weights": 1.0}},
-        "prior must be a number, a tree like params or a Family; got a tree "
+        "prior must be a number, a tree like params or a bb.Distribution; got a tree "
         "PyTreeDef({'weights': *}) where params is PyTreeDef({'bias': *, 'weights': *}).",
     ),
     "prior leaf of another shape": (
@@ -265,14 +265,19 @@ BAD_KINDS = {
         {"alpha": "half"},
         "alpha must be a number or a function of the step; got alpha='half'.",
     ),
-    "family is a class": (
-        {"family": bb.DiagonalGaussian},
-        "family must be a function of the mean and the prior, such as bb.DiagonalGaussian.init; "
-        f"got {bb.DiagonalGaussian!r}.",
+    "family is a class without a start": (
+        {"family": dict},
+        "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or a "
+        f"function of the mean and the prior; got {dict!r}.",
+    ),
+    "family is a word": (
+        {"family": "full"},
+        "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or a "
+        "function of the mean and the prior; got 'full'.",
     ),
     "family is no distribution": (
         {"family": lambda mean, prior: 3},
-        "family must return a bb.Family; got int.",
+        "family must make a bb.Distribution; got int.",
     ),
     "two powers": (
         {"alpha": [0.5, 1.0]},
@@ -286,7 +291,7 @@ BAD_KINDS = {
     ),
     "optimizer is a rate": (
         {"optimizer": 1e-3},
-        "optimizer must be one of optax, such as optax.adam(1e-3); got 0.001.",
+        "optimizer must be an optax optimizer, such as optax.adam(1e-3); got optimizer=0.001.",
     ),
 }
 
@@ -547,6 +552,5 @@ def test_replicas_that_break_a_rule_get_a_sentence(name):
 
 def test_replicas_cannot_be_stopped_early():
     keys = jax.random.split(KEY, 3)
-    message = "fit_many must get its own arguments or those of init; got early_stopping."
-    with pytest.raises(TypeError, match=exactly(message)):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'early_stopping'"):
         bb.fit_many(log_likelihood, STARTS, (INPUTS, TARGETS), keys=keys, early_stopping=None)

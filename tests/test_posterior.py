@@ -65,7 +65,7 @@ def test_mean_and_variance_are_those_of_q_in_the_tree_of_the_model(name):
 def test_draws_have_the_moments_of_q(name):
     posterior = posterior_with(FAMILIES[name])
     num_samples = 4000
-    draws = posterior.sample(KEY, num_samples)
+    draws = posterior.sample(num_samples, key=KEY)
     for leaf in ("bias", "weights"):
         mean, variance = np.asarray(posterior.mean[leaf]), np.asarray(posterior.variance[leaf])
         found = np.asarray(draws[leaf])
@@ -77,7 +77,7 @@ def test_draws_have_the_moments_of_q(name):
 
 
 def test_draws_from_neighboring_seeds_have_none_in_common(posterior):
-    draws = [posterior.sample(jax.random.key(seed), 1000)["bias"] for seed in (1, 2)]
+    draws = [posterior.sample(1000, key=jax.random.key(seed))["bias"] for seed in (1, 2)]
     common = np.intersect1d(*np.asarray(draws))
     assert len(common) < 10  # of float32 numbers one or two may meet by chance
 
@@ -91,7 +91,7 @@ def test_log_prob_is_the_gaussian_density_of_the_tree(posterior):
 
 
 def test_log_prob_refuses_a_tree_of_other_shapes(posterior):
-    draws = posterior.sample(KEY, 5)
+    draws = posterior.sample(5, key=KEY)
     with pytest.raises(
         ValueError, match=r"^params\['bias'\] must have shape \(\), as in the model"
     ):
@@ -99,7 +99,7 @@ def test_log_prob_refuses_a_tree_of_other_shapes(posterior):
 
 
 def test_predictions_are_the_model_at_the_draws_of_sample(posterior):
-    draws = posterior.sample(KEY, 11)
+    draws = posterior.sample(11, key=KEY)
     outputs = posterior.predict(model, INPUTS, key=KEY, num_samples=11)
     expected = INPUTS @ draws["weights"].T + draws["bias"][None, :]
     assert outputs.shape == (11, 7)
@@ -152,7 +152,7 @@ def test_log_densities_of_another_shape_are_refused(posterior):
     def summed(params, data):
         return jnp.sum(log_likelihood(params, data))
 
-    message = r"^log_likelihood must return one number per data point; got shape \(\)\."
+    message = r"^log_likelihood must return one number per data point; got shape \(\) for 7"
     with pytest.raises(ValueError, match=message):
         posterior.log_density(summed, (INPUTS, TARGETS), key=KEY)
 
@@ -177,7 +177,7 @@ def test_inputs_may_be_any_tree_of_numpy_arrays(posterior):
 
 
 def test_log_density_is_the_log_of_the_mean_density_over_draws(posterior):
-    draws = posterior.sample(KEY, 50)
+    draws = posterior.sample(50, key=KEY)
     data = (INPUTS, TARGETS)
     outputs = np.asarray(INPUTS) @ np.asarray(draws["weights"]).T + np.asarray(draws["bias"])
     densities = scipy.stats.norm.pdf(np.asarray(TARGETS)[:, None], outputs)
@@ -200,20 +200,19 @@ def test_log_density_hands_the_learned_hyperparams_to_the_log_likelihood():
 @pytest.mark.parametrize("method", ["sample", "predict", "log_density"])
 def test_at_least_one_draw_is_needed(posterior, method):
     arguments = {
-        "sample": (KEY,),
+        "sample": (),
         "predict": (model, INPUTS),
         "log_density": (log_likelihood, (INPUTS, TARGETS)),
     }
-    keywords = {} if method == "sample" else {"key": KEY}
     with pytest.raises(ValueError, match=r"^num_samples must be at least 1; got num_samples=0\.$"):
-        getattr(posterior, method)(*arguments[method], num_samples=0, **keywords)
+        getattr(posterior, method)(*arguments[method], num_samples=0, key=KEY)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((INPUTS, TARGETS[:3]), "must have as many rows in every array; got inputs"),
-        ((INPUTS[:0], TARGETS[:0]), "must have at least one row; got inputs"),
+        ((INPUTS, TARGETS[:3]), "must have as many rows in every array; got data"),
+        ((INPUTS[:0], TARGETS[:0]), "must have at least one row; got data"),
         ((INPUTS, jnp.array(1.0)), r"\[1\] must be an array with one row per data point; got the"),
         (([0.5, 1.5], TARGETS), r"\[0\]\[0\] must be an array .* of a list by numpy.asarray"),
         ((INPUTS, TARGETS * jnp.nan), r"\[1\] must be finite; got 7 NaN"),
@@ -221,5 +220,5 @@ def test_at_least_one_draw_is_needed(posterior, method):
     ],
 )
 def test_rows_that_do_not_match_are_refused(posterior, data, message):
-    with pytest.raises(ValueError, match=rf"^inputs ?{message}"):
+    with pytest.raises(ValueError, match=rf"^data ?{message}"):
         posterior.log_density(log_likelihood, data, key=KEY)

@@ -15,7 +15,6 @@ import pytest
 import bbalpha as bb
 from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.optimizers import decaying_adam
-from bbalpha.training import energy_of_batch, noise_keys
 
 KEY = jax.random.key(0)
 
@@ -58,7 +57,7 @@ def test_data_of_a_nearby_size_compile_nothing_anew(compilations):
 def test_padding_changes_nothing(monkeypatch):
     data = probit_data()
     padded = fit(data, key=KEY)
-    monkeypatch.setattr("bbalpha.fitting.padded_length", lambda num_rows: num_rows)
+    monkeypatch.setattr("bbalpha.engine.batches.padded_length", lambda num_rows: num_rows)
     plain = fit(data, key=KEY)
     for one, other in zip(jax.tree.leaves(padded), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
@@ -132,7 +131,7 @@ def test_noise_is_the_same_for_resample_every_steps():
     state = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, resample_every=3)
     keys = []
     for _ in range(7):
-        keys.append(jax.random.key_data(noise_keys(state)).tolist())
+        keys.append(jax.random.key_data(state.noise_keys()).tolist())
         state, _ = jax.jit(bb.step)(state, probit_data())
     assert keys[0] == keys[1] == keys[2] != keys[3]
     assert keys[3] == keys[4] == keys[5] != keys[6]
@@ -179,7 +178,7 @@ def test_any_optax_optimizer_lowers_the_energy(optimizer):
     assert posterior.info.energies[-1] < posterior.info.energies[0] - 5
 
 
-def test_a_prior_may_be_a_number_a_tree_or_a_family():
+def test_a_prior_may_be_a_number_a_tree_or_a_distribution():
     params = {"weights": jnp.zeros((1, 3)), "biases": jnp.zeros(1)}
 
     def tree_log_likelihood(params, batch):
@@ -214,7 +213,7 @@ def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
         alpha=0.0,
         key=KEY,
         learn_prior=True,
-        family=bb.DiagonalGaussian.init,
+        family=bb.DiagonalGaussian,
         num_epochs=3000,
         num_samples=50,
     )
@@ -232,8 +231,7 @@ def test_the_gradient_with_respect_to_a_learned_prior_passes_through_the_capped_
     @jax.jit
     def energy(log_prior_scale):
         variables = state.variables._replace(q=wide, log_prior_scale=log_prior_scale)
-        keys = noise_keys(state)
-        return energy_of_batch(state, variables, probit_data(), keys, state.alpha, None)
+        return dataclasses.replace(state, variables=variables).energy(probit_data())
 
     start, step = jnp.array([0.3]), 1e-5
     slope = (energy(start + step) - energy(start - step)) / (2 * step)
@@ -250,7 +248,7 @@ def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
         inputs, targets = batch
         return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
 
-    settings = {"alpha": 0.0, "key": KEY, "family": bb.FullGaussian.init, "num_epochs": 3000}
+    settings = {"alpha": 0.0, "key": KEY, "family": bb.FullGaussian, "num_epochs": 3000}
     first = bb.fit(gaussian, jnp.zeros(2), (inputs[:20], targets[:20]), **settings)
     second = bb.fit(gaussian, first.mean, (inputs[20:], targets[20:]), prior=first.q, **settings)
     covariance = np.linalg.inv(inputs.T @ inputs + np.eye(2))
@@ -336,7 +334,7 @@ def log_likelihood(params, batch):
     inputs, labels = batch
     return Categorical().log_prob(bb.mlp(params, inputs), labels)
 
-params = bb.init_mlp(jax.random.key(0), (784, 400, 400, 10), scheme="glorot")
+params = bb.init_mlp((784, 400, 400, 10), key=jax.random.key(0), scheme="glorot")
 batch = jax.random.normal(jax.random.key(1), (250, 784)), jnp.arange(250) % 10
 state = bb.init(
     log_likelihood, params, num_data=60_000, key=jax.random.key(2), num_samples=int(sys.argv[1])

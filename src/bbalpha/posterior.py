@@ -144,10 +144,13 @@ class Posterior(eqx.Module):
             key: randomness of the draws.
             num_samples: K; at α = 1, 50 are too few.
         """
-        hyperparams = () if self.hyperparams is None else (self.hyperparams,)
-        model = eqx.Partial(_with_hyperparams, without_jit(log_likelihood), hyperparams)
+        log_likelihood = without_jit(log_likelihood)
+        extra = () if self.hyperparams is None else (self.hyperparams,)
         check_data(data)
-        check_log_likelihood(model, self.mean, data)
+        check_log_likelihood(
+            lambda params, rows: log_likelihood(params, rows, *extra), self.mean, data
+        )
+        model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
         return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
 
     def save(self, path: str | Path) -> None:

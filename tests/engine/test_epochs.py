@@ -10,16 +10,11 @@ import optax
 import pytest
 
 import bbalpha as bb
-from bbalpha import epochs
-from bbalpha.engine.epochs import (
-    Rows,
-    no_order,
-    order_of_epoch,
-    replica_runner,
-    run_steps,
-    run_steps_many,
-)
-from bbalpha.training import KEPT_NOISE
+from bbalpha.engine import replicas
+from bbalpha.engine.batches import Rows, no_order, order_of_epoch
+from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.replicas import replica_runner, run_steps_many
+from bbalpha.state import KEPT_NOISE
 
 NUM_DATA, BATCH_SIZE, NUM_SAMPLES, RESAMPLE_EVERY = 7, 2, 5, 3
 NUM_BATCHES = 4  # so that every third step falls on the end of an epoch only by chance
@@ -34,7 +29,7 @@ def log_likelihood(weights, batch):
     return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
 
 
-def start(family=bb.CappedGaussian.init):
+def start(family=bb.CappedGaussian):
     return bb.init(
         log_likelihood,
         jnp.zeros(2),
@@ -50,7 +45,7 @@ def start(family=bb.CappedGaussian.init):
 @pytest.fixture(params=[KEPT_NOISE, 1], ids=["noise is kept", "noise is too large to keep"])
 def kept_noise(request, monkeypatch):
     """How many numbers may be kept; programs compiled for another limit are forgotten."""
-    monkeypatch.setattr("bbalpha.training.KEPT_NOISE", request.param)
+    monkeypatch.setattr("bbalpha.state.KEPT_NOISE", request.param)
     run_steps.program.clear_cache()
     yield request.param
     run_steps.program.clear_cache()
@@ -68,7 +63,7 @@ def step_by_hand(state, num_steps):
     step = jax.jit(bb.step)
     for index in range(num_steps):
         if index % NUM_BATCHES == 0:
-            rows, weights = order_of_epoch(state, ROWS, BATCH_SIZE)
+            rows, weights = order_of_epoch(state.key, state.step // NUM_BATCHES, ROWS, BATCH_SIZE)
         batch = index % NUM_BATCHES
         taken = jax.tree.map(lambda leaf, rows=rows[batch]: leaf[rows], DATA)
         state, _ = step(state, taken, weights[batch])
@@ -108,7 +103,9 @@ def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(
 @pytest.fixture
 def num_threads(monkeypatch):
     """A function that sets the number of threads."""
-    return lambda number: monkeypatch.setattr("bbalpha.engine.epochs._num_threads", lambda: number)
+    return lambda number: monkeypatch.setattr(
+        "bbalpha.engine.replicas._num_threads", lambda: number
+    )
 
 
 @pytest.mark.parametrize("data_axis", [None, 0])
@@ -163,9 +160,9 @@ def test_replicas_compile_once(num_threads, number, compilations):
 
 def test_there_is_a_thread_for_each_core_that_is_ours(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
-    assert epochs._num_threads() == 3
+    assert replicas._num_threads() == 3
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    assert epochs._num_threads() == 1
+    assert replicas._num_threads() == 1
 
 
 def test_an_error_in_a_thread_is_raised(num_threads, monkeypatch):
@@ -175,7 +172,7 @@ def test_an_error_in_a_thread_is_raised(num_threads, monkeypatch):
         raise MemoryError("no room")
 
     program = SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=lambda: fail))
-    monkeypatch.setattr("bbalpha.engine.epochs.run_steps_many", SimpleNamespace(program=program))
+    monkeypatch.setattr("bbalpha.engine.replicas.run_steps_many", SimpleNamespace(program=program))
     with pytest.raises(MemoryError, match="no room"):
         fit_three()
 

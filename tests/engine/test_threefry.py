@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from jax.extend.random import threefry_2x32
 
-from bbalpha.engine import threefry
+from bbalpha.engine import streams, threefry
 
 KEY = jax.random.key(0)
 SEEDS = [0, 1, 2**31]
@@ -138,7 +138,7 @@ def test_a_key_folded_with_a_traced_step_is_that_of_jax_random():
 
 def test_consecutive_keys_count_from_a_hash_of_the_key():
     keys = threefry.consecutive(KEY, 4)
-    first, last = words_of(jax.random.fold_in(KEY, threefry.DRAWS_STREAM))
+    first, last = words_of(jax.random.fold_in(KEY, streams.DRAWS))
     assert words_of(keys) == [[first, (last + k) % 2**32] for k in range(4)]
 
 

@@ -53,6 +53,13 @@ class Trainable(Protocol):
         ...
 
 
+class Span(NamedTuple):
+    """The steps that one call takes: from `begin` up to, not including, `end`."""
+
+    begin: Int[Array, ""]
+    end: Int[Array, ""]
+
+
 class BatchCarry(NamedTuple):
     """What passes from one minibatch to the next."""
 
@@ -84,51 +91,60 @@ def run_steps(
     steps; at the start of an epoch `no_order` will do. The loop ends at the first step that is not
     finite. The energy of an epoch counts only the steps taken here.
     """
-    num_batches = rows.num_batches(batch_size)
-    first_step, last_step = state.step, state.step + num_steps
-
-    def run_batch(order: Order, carry: BatchCarry) -> BatchCarry:
-        state = carry.state
-        taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
-        share = jnp.sum(weights > 0) / rows.num_rows
-        batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-        weights = (weights * rows.sample_weight[taken]).astype(state.dtype)
-        noise = next_noise(state, carry.noise, first_step)
-        state, info = state.advance(batch, weights, noise)
-        energy = carry.energy + share.astype(carry.energy.dtype) * info.energy
-        return BatchCarry(state, noise, energy, info.finite)
-
-    def run_epoch(carry: EpochCarry) -> EpochCarry:
-        state = carry.state
-        epoch = state.step // num_batches
-        order = jax.lax.cond(
-            state.step % num_batches == 0,
-            lambda: order_of_epoch(state.key, epoch, rows, batch_size),
-            lambda: carry.order,
-        )
-        end = jnp.minimum((epoch + 1) * num_batches, last_step)
-        batches = jax.lax.while_loop(
-            lambda batches: (batches.state.step < end) & batches.finite,
-            partial(run_batch, order),
-            BatchCarry(state, carry.noise, jnp.zeros((), state.dtype), jnp.array(True)),
-        )
-        return EpochCarry(
-            state=batches.state,
-            order=order,
-            noise=batches.noise,
-            energies=carry.energies.at[carry.num_epochs].set(batches.energy),
-            num_epochs=carry.num_epochs + 1,
-            finite=batches.finite,
-        )
-
-    energies = jnp.zeros(CHUNK_EPOCHS + 1, state.dtype)
-    noise = state.noise_at(state.step)
+    span = Span(state.step, state.step + num_steps)
     end = jax.lax.while_loop(
-        lambda carry: (carry.state.step < last_step) & carry.finite,
-        run_epoch,
-        EpochCarry(state, order, noise, energies, jnp.array(0), jnp.array(True)),
+        lambda carry: (carry.state.step < span.end) & carry.finite,
+        partial(_run_epoch, rows, batch_size, span),
+        EpochCarry(
+            state=state,
+            order=order,
+            noise=state.noise_at(state.step),
+            energies=jnp.zeros(CHUNK_EPOCHS + 1, state.dtype),
+            num_epochs=jnp.array(0),
+            finite=jnp.array(True),
+        ),
     )
     return end.state, end.order, end.energies, end.finite
+
+
+def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
+    """The rest of the epoch that the state is in, as far as the span reaches."""
+    state, num_batches = carry.state, rows.num_batches(batch_size)
+    epoch = state.step // num_batches
+    order = jax.lax.cond(
+        state.step % num_batches == 0,
+        lambda: order_of_epoch(state.key, epoch, rows, batch_size),
+        lambda: carry.order,
+    )
+    end = jnp.minimum((epoch + 1) * num_batches, span.end)
+    batches = jax.lax.while_loop(
+        lambda batches: (batches.state.step < end) & batches.finite,
+        partial(_run_batch, rows, order, num_batches, span),
+        BatchCarry(state, carry.noise, jnp.zeros((), state.dtype), jnp.array(True)),
+    )
+    return EpochCarry(
+        state=batches.state,
+        order=order,
+        noise=batches.noise,
+        energies=carry.energies.at[carry.num_epochs].set(batches.energy),
+        num_epochs=carry.num_epochs + 1,
+        finite=batches.finite,
+    )
+
+
+def _run_batch(
+    rows: Rows, order: Order, num_batches: Int[Array, ""], span: Span, carry: BatchCarry
+) -> BatchCarry:
+    """One step."""
+    state = carry.state
+    taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
+    share = jnp.sum(weights > 0) / rows.num_rows
+    batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
+    weights = (weights * rows.sample_weight[taken]).astype(state.dtype)
+    noise = next_noise(state, carry.noise, span.begin)
+    state, info = state.advance(batch, weights, noise)
+    energy = carry.energy + share.astype(carry.energy.dtype) * info.energy
+    return BatchCarry(state, noise, energy, info.finite)
 
 
 def next_noise(state: Any, noise: Noise, begin: Int[Array, ""]) -> Noise:
