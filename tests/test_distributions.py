@@ -1,6 +1,5 @@
 """What every family must do, and what each of them is."""
 
-import itertools
 from functools import partial
 
 import equinox as eqx
@@ -12,7 +11,7 @@ import scipy.stats
 
 import bbalpha as bb
 from bbalpha.distributions import log_prob_of_draw
-from bbalpha.engine.draws import chunk_of_draws, map_draws
+from bbalpha.engine.draws import map_draws
 
 MEAN = np.array([0.3, -1.0, 2.0])
 KEY = jax.random.key(0)
@@ -59,7 +58,8 @@ def members():
     prior = bb.DiagonalGaussian(jnp.zeros(3), jnp.log(jnp.array([1.0, 4.0, 0.25])))
     return {
         "diagonal": bb.DiagonalGaussian(mean, normal(3)),
-        "capped": bb.CappedGaussian(mean, normal(3)).under(prior),
+        "capped": bb.CappedGaussian(mean, normal(3)),
+        "capped under a prior": bb.CappedGaussian(mean, normal(3)).under(prior),
         "full": bb.FullGaussian(mean, normal(3), normal(3, 3)),
         "low rank": bb.LowRankGaussian(mean, normal(3), normal(3, 2)),
         "a user's flow": SinhArcsinhFlow(mean, 0.3 * normal(3), 0.3 * normal(3)),
@@ -165,6 +165,15 @@ def test_the_capped_gaussian_is_never_wider_than_its_prior(x64):
     assert np.all(variance <= prior.variance)
 
 
+def test_the_capped_gaussian_by_itself_is_the_one_under_the_standard_prior(x64):
+    q = bb.CappedGaussian(jnp.asarray(MEAN), jnp.array([-3.0, 0.0, 2.0]))
+    standard = q.under(bb.DiagonalGaussian(jnp.zeros(3), jnp.zeros(3)))
+    params = q.transform(jnp.array([0.3, -1.0, 2.0]))
+    np.testing.assert_allclose(q.variance, standard.variance, rtol=1e-10)
+    np.testing.assert_allclose(params, standard.transform(jnp.array([0.3, -1.0, 2.0])), rtol=1e-10)
+    np.testing.assert_allclose(q.log_prob(params), standard.log_prob(params), rtol=1e-10)
+
+
 @pytest.mark.parametrize(
     "start",
     [
@@ -177,51 +186,8 @@ def test_the_capped_gaussian_is_never_wider_than_its_prior(x64):
 def test_every_family_starts_narrow_around_the_mean(start):
     prior = bb.DiagonalGaussian(jnp.zeros(3), jnp.zeros(3))
     q = start(jnp.asarray(MEAN, jnp.float32), prior)
-    q = q.under(prior) if isinstance(q, bb.CappedGaussian) else q
     np.testing.assert_allclose(q.mean, MEAN, rtol=1e-6)
     np.testing.assert_allclose(q.variance, np.exp(-10), rtol=0.02)
-
-
-def test_draws_and_gradients_do_not_depend_on_the_chunk(x64):
-    def total(q, noise, chunk):
-        return jnp.sum(map_draws(lambda params, _: jnp.sin(params), q, noise, chunk) ** 2)
-
-    q = members()["full"]
-    keys = jax.random.split(KEY, 10)
-    noise = jax.vmap(q.noise)(keys)
-    expected, expected_gradient = jax.value_and_grad(total)(q, noise, 10)
-    for given, chunk in itertools.product([keys, noise], [1, 3, 7, 10, 20]):
-        value, gradient = jax.value_and_grad(total)(q, given, chunk)
-        np.testing.assert_allclose(value, expected, rtol=1e-10)
-        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), gradient, expected_gradient)
-
-
-def test_products_that_fit_are_kept_for_the_backward_pass_and_change_no_gradient(x64):
-    """Of two products the derivative asks for the first, 4 numbers for each of ten draws."""
-    first, second = jnp.arange(12.0).reshape(4, 3) / 10, jnp.arange(8.0).reshape(2, 4) / 10
-    q = members()["diagonal"]
-    noise = jax.vmap(q.noise)(jax.random.split(KEY, 10))
-
-    def total(q, kept_products):
-        def of_draw(params, _):
-            return second @ jnp.tanh(first @ jnp.sin(params))
-
-        return jnp.sum(jnp.square(map_draws(of_draw, q, noise, 5, kept_products)))
-
-    gradients, num_products = {}, {}
-    for kept in (0, 39, 40):
-        gradient = jax.grad(partial(total, kept_products=kept))
-        gradients[kept] = gradient(q)
-        num_products[kept] = str(jax.make_jaxpr(gradient)(q)).count("dot_general")
-    assert num_products == {0: 5, 39: 5, 40: 4}  # two forward, two backward, one computed again
-    for kept in (39, 40):
-        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10), gradients[kept], gradients[0])
-
-
-def test_small_models_take_all_draws_at_once_and_large_ones_few():
-    assert chunk_of_draws(num_params=1501, num_rows=32, num_samples=100) == 100
-    assert chunk_of_draws(num_params=1501, num_rows=32, num_samples=10_000) < 200
-    assert chunk_of_draws(num_params=478_410, num_rows=250, num_samples=50) == 1
 
 
 def test_a_users_flow_goes_through_fit_and_beats_the_gaussian():

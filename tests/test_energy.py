@@ -351,3 +351,19 @@ def test_a_batch_may_be_anything_that_the_log_likelihood_understands(batch):
     noise = jnp.zeros((2, 1))  # the site is 1 and θ = 0, so that E = (0 + 1 + 4) / 2
     energy = bb.alpha_energy(log_likelihood, q, q, batch, noise, alpha=0.5, num_data=3)
     np.testing.assert_allclose(energy, 2.5, rtol=1e-6)
+
+
+def test_the_log_likelihood_takes_the_tree_and_the_hyperparams_that_fit_would_give_it(linear_data):
+    """The same energy from a flat vector, and from a tree with the noise as a hyper-parameter."""
+    layout = bb.Layout.of({"slope": jnp.zeros(1)})
+
+    def of_tree(params, batch, deviation):
+        inputs, targets = batch
+        return jax.scipy.stats.norm.logpdf(targets, inputs @ params["slope"], deviation)
+
+    q, prior = gaussian([0.4], [0.1]), gaussian([0.0], [2.0])
+    noise = jax.random.normal(jax.random.key(0), (7, 1))
+    settings = {"q": q, "prior": prior, "batch": linear_data, "noise": noise, "alpha": 0.5}
+    of_vector = bb.alpha_energy(linear_log_likelihood, num_data=4, **settings)
+    energy = bb.alpha_energy(of_tree, num_data=4, layout=layout, hyperparams=0.8, **settings)
+    np.testing.assert_allclose(energy, of_vector, rtol=1e-12)

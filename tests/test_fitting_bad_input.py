@@ -390,6 +390,28 @@ def test_a_function_that_needs_jax_arrays_may_be_given_numpy_data():
     np.testing.assert_array_equal(fit(shifted).mean, fit(log_likelihood).mean)
 
 
+def test_labels_are_seen_although_jax_has_changed_them_and_the_weights_stay_abstract():
+    kinds = []
+
+    def log_likelihood(weights, batch):
+        kinds.append(isinstance(weights, jax.core.Tracer))
+        inputs, labels = batch
+        labels = jnp.where(labels.at[0].set(1.0) > 0, labels, -1.0)
+        return bb.Probit().log_prob(one_output(weights, inputs.at[:, 0].add(0.0)), labels[:, None])
+
+    with pytest.raises(ValueError, match=r"^targets must be 0 or 1 for Probit; got -1\.0"):
+        fit(log_likelihood, data=(INPUTS, LABELS))
+    assert kinds == [True]
+
+
+@pytest.mark.parametrize("num_params", [1, 3])
+def test_an_instance_for_other_parameters_is_refused(num_params):
+    q = bb.DiagonalGaussian(jnp.zeros(num_params), jnp.zeros(num_params))
+    message = f"family must have as many parameters as params, 2; got a DiagonalGaussian over {num_params}."
+    with pytest.raises(ValueError, match=exactly(message)):
+        fit(family=q)
+
+
 def test_params_and_priors_may_be_numpy_numbers_of_any_width():
     wide = fit(log_likelihood_of_tree, {"weights": np.zeros(2), "bias": np.zeros(())}, prior=2.0)
     narrow = fit(log_likelihood_of_tree, TREE, prior=np.float32(2.0))

@@ -182,3 +182,55 @@ def test_conjugate_regression_at_alpha_zero_finds_the_evidence_maximum(family, m
     assert_close([fit.hyperparams.noise_variance for fit in fits], noise)
     assert_close([fit.prior.variance for fit in fits], np.full(3, prior))
     assert_close([fit.energy for fit in fits], least_energy)
+
+
+def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
+    """At α = 0 the energy is least in v₀ where v₀ = mean of (m² + v) over the leaf."""
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(60, 3)).astype(np.float32)
+    data = inputs, (inputs @ [1.0, 2.0, -3.0] + 1.0).astype(np.float32)
+    params = {"a": jnp.zeros(2), "b": jnp.zeros(1)}
+
+    def two_leaves(params, batch):
+        inputs, targets = batch
+        weights = jnp.concatenate([params["a"], params["b"]])
+        return jax.scipy.stats.norm.logpdf(targets, inputs @ weights + 1.0, 0.5)
+
+    posterior = bb.fit(
+        two_leaves,
+        params,
+        data,
+        alpha=0.0,
+        key=jax.random.key(0),
+        learn_prior=True,
+        family=bb.DiagonalGaussian,
+        num_epochs=3000,
+        num_samples=50,
+    )
+    moments = posterior.q.mean**2 + posterior.q.variance
+    expected = [moments[0:2].mean(), moments[0:2].mean(), moments[2]]
+    np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.02)
+    np.testing.assert_allclose(expected, [2.5, 2.5, 9.0], rtol=0.1)  # of the weights above
+
+
+def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():
+    """Two halves one after the other equal all data at once, for VB with exact Gaussians."""
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 2)).astype(np.float32)
+    targets = inputs @ np.array([1.0, -1.0], np.float32)
+
+    def gaussian(weights, batch):
+        inputs, targets = batch
+        return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+    settings = {
+        "alpha": 0.0,
+        "key": jax.random.key(0),
+        "family": bb.FullGaussian,
+        "num_epochs": 3000,
+    }
+    first = bb.fit(gaussian, jnp.zeros(2), (inputs[:20], targets[:20]), **settings)
+    second = bb.fit(gaussian, first.mean, (inputs[20:], targets[20:]), prior=first.q, **settings)
+    covariance = np.linalg.inv(inputs.T @ inputs + np.eye(2))
+    np.testing.assert_allclose(second.q.covariance, covariance, rtol=0.03, atol=1e-3)
+    np.testing.assert_allclose(second.mean, covariance @ inputs.T @ targets, atol=0.02)

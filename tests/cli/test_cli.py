@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import bbalpha as bb
-from bbalpha.files import model_file
 from bbalpha.cli import app
+from bbalpha.files import model_file
 from bbalpha.interfaces import estimator_file
 from bbalpha.tables import Encoder, Target, read_table, write_table
 

@@ -25,9 +25,9 @@ import pandas as pd
 import pytest
 
 import bbalpha as bb
+from bbalpha.files.model_file import FORMAT_VERSION as VERSION
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import shapes_of
-from bbalpha.files.model_file import FORMAT_VERSION as VERSION
 
 CLASSES = {kind.__name__: kind for kind in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)}
 BOTTOMLESS = "lists within lists"  # stands for more of them than Python can write

@@ -1,0 +1,37 @@
+"""What a fit compiles: one program for all powers, keys, lengths and nearby sizes of data."""
+
+import jax
+import numpy as np
+from problems.probit import KEY, fit, probit_data
+
+from bbalpha.engine.epochs import run_steps
+
+
+def test_ten_fits_at_ten_powers_with_ten_keys_compile_once(compilations):
+    run_steps.program.clear_cache()  # data of a nearby size in another test share the program
+    fit(probit_data(0), alpha=0.3, key=KEY)
+    assert "jit(run_steps)" in compilations
+    compilations.clear()
+    for index in range(10):
+        alpha, key = index / 10 - 0.2, jax.random.key(index)
+        fit(probit_data(index), alpha=alpha, key=key, num_epochs=20 + index)
+    assert compilations == []
+
+
+def test_data_of_a_nearby_size_compile_nothing_anew(compilations):
+    inputs, labels = probit_data()
+    fit((inputs, labels), key=KEY)
+    compilations.clear()
+    for num_rows in (33, 40, 49):
+        fit((inputs[:num_rows], labels[:num_rows]), key=KEY)
+    assert not [name for name in compilations if "run_steps" in name or "energy" in name]
+
+
+def test_padding_changes_nothing(monkeypatch):
+    data = probit_data()
+    padded = fit(data, key=KEY)
+    monkeypatch.setattr("bbalpha.engine.batches.padded_length", lambda num_rows: num_rows)
+    plain = fit(data, key=KEY)
+    for one, other in zip(jax.tree.leaves(padded), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(padded.info.energies, plain.info.energies, rtol=2e-5)
