@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import problems
 import steps
 
-from bbalpha.engine.epochs import no_order, run_steps
+from bbalpha.engine.batches import no_order
+from bbalpha.engine.epochs import run_steps
 
 NUM_LISTED = 8
 

@@ -11,8 +11,10 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 
 import bbalpha as bb
+from bbalpha.engine.batches import Rows, no_order
 from bbalpha.engine.compiling import Compiled
-from bbalpha.engine.epochs import Rows, no_order, replica_runner, run_steps
+from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.replicas import replica_runner
 
 ALPHA = 0.5
 RATE = 1e-3

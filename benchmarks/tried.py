@@ -13,9 +13,10 @@ import steps
 from timing import seconds
 
 import bbalpha as bb
-from bbalpha import compiling, energy, epochs, threefry
+from bbalpha import energy
+from bbalpha.engine import compiling, replicas, threefry
+from bbalpha.engine.draws import chunk_of_draws
 from bbalpha.engine.epochs import run_steps
-from bbalpha.distributions import chunk_of_draws
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
 NUM_PARAMS_OF_C = 478_410
@@ -138,7 +139,7 @@ def options(problem, num_steps, repetitions):
 def threads(problem, num_steps, num_replicas=50):
     """Microseconds of a step of one replica, by how the replicas share the cores."""
     timed = {"a thread for each core (taken)": steps.replicas(problem, num_steps, num_replicas)}
-    with mock.patch.object(epochs, "_num_threads", return_value=1):
+    with mock.patch.object(replicas, "_num_threads", return_value=1):
         timed["one thread"] = steps.replicas(problem, num_steps, num_replicas)
     scale = 1e6 / num_steps / num_replicas
     return {name: scale * value for name, value in seconds(timed, 5).items()}

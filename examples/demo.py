@@ -1,8 +1,8 @@
 """Bayesian networks on the diabetes data of scikit-learn, by command line and at three values of α.
 
-442 patients; the target is how far the disease has progressed a year later. One hidden layer of 50
-rectifier units; the noise is learned with the weights and, for the comparison, the scale of each
-layer's prior too.
+442 patients; the target is how far the disease has progressed a year later. The networks have one
+hidden layer of 50 rectifier units; their noise is learned with the weights and so is, for the
+comparison, the scale of each layer's prior.
 
 - `bbalpha fit` and `bbalpha evaluate`: a model file from one CSV, its scores on another;
 - `bb.fit`: progression from the body-mass index alone, for a picture of what α does;
@@ -81,12 +81,12 @@ def log_likelihood(params, batch, noise):
 
 
 def fit_curve(alpha, inputs, targets, num_epochs):
-    """A grid, and on it the mean, the deviation of the network and that of a new patient."""
+    """A grid, and on it the mean, the deviation of the network and the deviation of a new patient."""
     inputs, input_scale = bb.standardize(inputs)
     targets, target_scale = bb.standardize(targets)
     posterior = bb.fit(
         log_likelihood,
-        bb.init_mlp(jax.random.key(0), [1, NUM_HIDDEN, 1]),
+        bb.init_mlp([1, NUM_HIDDEN, 1], key=jax.random.key(0)),
         (inputs, targets),
         alpha=alpha,
         key=jax.random.key(1),
@@ -109,9 +109,9 @@ def fit_splits(alpha, inputs, targets, num_epochs, num_splits):
     keys = jax.random.split(jax.random.key(0), num_splits)
     posteriors = bb.fit_many(
         log_likelihood,
-        jax.vmap(lambda key: bb.init_mlp(key, [inputs.shape[1], NUM_HIDDEN, 1]))(keys),
+        jax.vmap(lambda key: bb.init_mlp([inputs.shape[1], NUM_HIDDEN, 1], key=key))(keys),
         jax.tree.map(lambda *leaves: np.stack(leaves), *train_parts),
-        data_axis=0,  # every network has data of its own
+        data_axis=0,  # every network has its own data
         alpha=alpha,
         keys=keys,
         num_epochs=num_epochs,
@@ -123,7 +123,7 @@ def fit_splits(alpha, inputs, targets, num_epochs, num_splits):
 
 
 def split(inputs, targets, train, test):
-    """Training data, standardized; test inputs likewise, test targets in their own units."""
+    """Standardized training data; standardized test inputs with test targets in original units."""
     train_inputs, input_scale = bb.standardize(inputs[train])
     train_targets, target_scale = bb.standardize(targets[train])
     test_part = input_scale.transform(inputs[test]), targets[test], target_scale
@@ -136,7 +136,7 @@ def score(posterior, test_part):
     noise = posterior.hyperparams
     outputs = posterior.predict(bb.mlp, inputs, key=jax.random.key(2))
     log_densities = noise.log_prob(outputs, target_scale.transform(targets))  # (draws, patients)
-    draws = target_scale.inverse(noise.sample(jax.random.key(3), outputs)[..., 0])
+    draws = target_scale.inverse(noise.sample(outputs, key=jax.random.key(3))[..., 0])
     scores = (
         bb.metrics.predictive_log_likelihood(log_densities, target_scale.log_scale),
         bb.metrics.rmse(target_scale.inverse(outputs.mean(axis=0)[:, 0]), targets),
@@ -151,7 +151,7 @@ def table(scores, num_splits):
     """A row per α."""
     result = Table(
         title=f"Held-out patients, mean ± standard error over {num_splits} splits",
-        caption="Units of the target. The seconds are of all splits, the first with compiling.",
+        caption="In units of the target. Seconds are for all splits; the first row includes compiling.",
     )
     for column in ("α", *DIGITS, "seconds"):
         result.add_column(column, justify="right")

@@ -1,4 +1,4 @@
-"""An Equinox module as it is: its arrays are what is learned, the rest is put back to call it."""
+"""An Equinox module without an adapter: its arrays are learned, the rest is put back to call it."""
 
 import equinox as eqx
 import jax

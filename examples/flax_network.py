@@ -1,4 +1,4 @@
-"""A Flax module as it is: `module.apply` is the model, its tree of parameters what is learned."""
+"""A Flax module without an adapter: `module.apply` is the model, its parameters are learned."""
 
 import flax.linen as nn
 import jax

@@ -407,7 +407,10 @@ def test_labels_are_seen_although_jax_has_changed_them_and_the_weights_stay_abst
 @pytest.mark.parametrize("num_params", [1, 3])
 def test_an_instance_for_other_parameters_is_refused(num_params):
     q = bb.DiagonalGaussian(jnp.zeros(num_params), jnp.zeros(num_params))
-    message = f"family must have as many parameters as params, 2; got a DiagonalGaussian over {num_params}."
+    message = (
+        "family must have as many parameters as params, 2; "
+        f"got a DiagonalGaussian over {num_params}."
+    )
     with pytest.raises(ValueError, match=exactly(message)):
         fit(family=q)
 
