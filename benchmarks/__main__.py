@@ -155,7 +155,7 @@ def felt_part(say):
 
 
 def tried_part(say):
-    parts = ["### Pieces, and what else was tried for them"]
+    parts = ["### Pieces, and the alternatives tried"]
     for title, unit, figures in tried.of_all(say):
         rows = [f"| {title} | {unit} |", "|---|---|"]
         rows += [f"| {name} | {value:.3g} |" for name, value in figures.items()]
@@ -166,8 +166,9 @@ def tried_part(say):
 def profiles_part(say):
     parts = [
         "### Where the time goes",
-        "Shares of the kernels that take longest. The profiler slows small ones more than large "
-        "ones; a transposition appears as the copy of a reshape or transpose.",
+        "The kernels that take longest, by their share of the time. The profiler slows small "
+        "kernels more than large ones; a transposition shows up as the copy of a reshape or "
+        "transpose.",
     ]
     for title, count, longest in profiles.of_all(say):
         rows = [f"| {title}: {count:.0f} kernels a step | share |", "|---|---|"]
@@ -205,7 +206,7 @@ def series(title, values):
 
 
 def write(name, report):
-    """Put a report between its marks on the page; what stands around them is written by hand."""
+    """Put a report between its marks on the page; the text around them is written by hand."""
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, rest = PAGE.read_text().split(start)
     _, after = rest.split(end)

@@ -53,9 +53,9 @@ def two_fits():
 
 
 def prediction(num_rows=100_000, num_samples=1000):
-    """Seconds to average the outputs of a network 13-100-1 over draws, and those of its products.
+    """Seconds to average the outputs of a network 13-100-1 over draws, and for its products alone.
 
-    The products alone are those of the layers, for all rows and as many draws, one at a time.
+    The products are the layers' own, for all rows and all draws, one draw at a time.
     """
     problem = problems.regression()
     state = bb.init(

@@ -1,4 +1,4 @@
-"""Many training steps in one call: ours, those of the peers, and the matrix products alone."""
+"""Many training steps in one call: ours, the peers', and the matrix products alone."""
 
 from itertools import pairwise
 
@@ -42,7 +42,7 @@ def replicas(problem, num_steps, num_replicas):
 
 
 def naive(problem, num_steps, resample_every=1):
-    """What one writes first: `jax.vmap` over the draws, `jax.random.normal`, `logsumexp`."""
+    """The energy as one writes it first: `jax.vmap`, `jax.random.normal`, `logsumexp`."""
     start, unflatten = jax.flatten_util.ravel_pytree(problem.plain_params)
     num_data, num_samples, take = problem.num_data, problem.num_samples, _batches(problem)
     optimizer = optax.adam(RATE)

@@ -81,7 +81,7 @@ def log_likelihood(params, batch, noise):
 
 
 def fit_curve(alpha, inputs, targets, num_epochs):
-    """A grid, and on it the mean, the deviation of the network and the deviation of a new patient."""
+    """A grid, and on it the mean and the deviations of the network and of a new patient."""
     inputs, input_scale = bb.standardize(inputs)
     targets, target_scale = bb.standardize(targets)
     posterior = bb.fit(
@@ -151,7 +151,7 @@ def table(scores, num_splits):
     """A row per α."""
     result = Table(
         title=f"Held-out patients, mean ± standard error over {num_splits} splits",
-        caption="In units of the target. Seconds are for all splits; the first row includes compiling.",
+        caption="In units of the target. Seconds are for all splits; the first include compiling.",
     )
     for column in ("α", *DIGITS, "seconds"):
         result.add_column(column, justify="right")
