@@ -14,13 +14,13 @@ help:  ## list the targets
 demo: $(VENV)/.package  ## fit and evaluate by command line, then compare values of α
 	@$(BIN)/python examples/demo.py
 
-test: lint  ## lint, check types, run all tests and doctests but the slow ones
+test: lint  ## lint, check types, run all tests and doctests except the slow ones
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 slow: $(VENV)/.dev  ## run the slow tests
 	$(BIN)/python -m pytest -q -m slow
 
-bench: $(BENCH)/.package  ## time bbalpha beside its peers and write docs/benchmarks.md
+bench: $(BENCH)/.package  ## time bbalpha against its peers and write docs/benchmarks.md
 	$(BENCH)/bin/python benchmarks
 
 lint: $(VENV)/.dev  ## ruff and basedpyright, changing nothing

@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the report: a figure, what it is compared with, and what was hoped for."""
+    """One line of the report: a figure, its reference, and the target."""
 
     what: str
     value: float
@@ -60,7 +60,7 @@ def run_python(code, *arguments):
 
 
 def progress():
-    """A bar with what is being measured, on stderr."""
+    """A bar that names the current measurement, on stderr."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
 

@@ -1,4 +1,4 @@
-"""Pieces of the engine beside what else was tried for them."""
+"""Pieces of the engine, and the alternatives tried."""
 
 import math
 from dataclasses import replace

@@ -38,7 +38,7 @@ def diabetes(mass_index, progression, alphas, curves, levels=None):
 
 
 def bands(axis, color, grid, mean, network_deviation, total_deviation):
-    """The mean, the 90 % band of the network and, lighter, that of a new observation."""
+    """The mean, the 90 % band of the network and, lighter, the band of a new observation."""
     for deviation, opacity in ((total_deviation, 0.18), (network_deviation, 0.4)):
         low, high = mean - Z90 * deviation, mean + Z90 * deviation
         axis.fill_between(grid, low, high, color=color, alpha=opacity, linewidth=0)
@@ -48,7 +48,7 @@ def bands(axis, color, grid, mean, network_deviation, total_deviation):
 def calibration(axis, alphas, levels):
     """Coverage of the central intervals less their level, and the range that chance explains.
 
-    The range is that of independent patients, a little too narrow: test parts of splits overlap.
+    The range holds for independent patients; it is a little too narrow, as test parts overlap.
     """
     nominal = np.linspace(0, 1, 101)
     chance = Z90 * 100 * np.sqrt(nominal * (1 - nominal) / len(levels[0]))

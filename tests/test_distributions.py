@@ -116,7 +116,7 @@ def test_the_density_of_a_draw_follows_from_that_of_its_noise(q):
 
 
 def test_the_density_of_a_draw_and_its_gradient_are_the_same_from_the_noise_and_the_parameters(q):
-    """The gradient with respect to the fields: that of the density and that through the draw."""
+    """The gradient with respect to the fields, through the density and through the draw."""
     noise = q.noise(KEY)
     from_noise = jax.value_and_grad(lambda q: log_prob_of_draw(q, noise, q.transform(noise)))(q)
     from_params = jax.value_and_grad(lambda q: q.log_prob(q.transform(noise)))(q)

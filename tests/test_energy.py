@@ -342,7 +342,7 @@ def test_power_mean_with_weights_is_that_of_repeated_draws(x64):
 
 @pytest.mark.parametrize("batch", [None, {"scale": jnp.ones(()), "flat": jnp.ones(5)}])
 def test_a_batch_may_be_anything_that_the_log_likelihood_understands(batch):
-    """Such as data of its own, or three data points that lie in five numbers."""
+    """Such as for other data, or for three data points stored as five numbers."""
     q = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
 
     def log_likelihood(params, batch):

@@ -1,7 +1,7 @@
-"""The engine estimates the energy and its gradient as the paper does.
+"""The library estimates the energy and its gradient as the paper does.
 
-Beside it stands the formula written out, without chunks, keys of draws, shortcuts to log q or the
-library's special functions:
+It is compared with the formula written out, without chunks, keys per draw, shortcuts to log q or
+special functions of our own:
 
     Ê(q) = − (N/|S|) Σ_{n∈S} M_α(log p(xₙ|θₖ) − (log q(θₖ) − log p₀(θₖ))/N),  θₖ = g(εₖ)
 """
@@ -64,7 +64,7 @@ def plain_diagonal(q, noise):
 
 
 def plain_capped(q, noise):
-    """Variances between zero and those of the prior."""
+    """Variances between zero and the prior's."""
     deviation = jnp.sqrt(jnp.array(PRIOR_DEVIATION) ** 2 / (1 + jnp.exp(-q.logit_variance)))[None]
     params = q.mean[None] + deviation * noise
     return params, jnp.sum(norm.logpdf(params, q.mean[None], deviation), axis=1)

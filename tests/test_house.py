@@ -211,7 +211,7 @@ def test_files_and_functions_are_short(path):
 
 
 def functions(tree, prefix=""):
-    """Every function of a tree, with its name after that of its class."""
+    """Every function of a tree, by its qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             yield from functions(node, f"{node.name}.")

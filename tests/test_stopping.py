@@ -119,7 +119,7 @@ def test_a_non_finite_energy_is_told_at_its_own_step_however_good_an_earlier_sta
 
 
 def test_held_out_rows_count_by_their_weights():
-    """A row of weight zero is as good as none: spoiling it changes no score."""
+    """A row of weight zero does not count: spoiling it changes no score."""
     weights = np.where(np.arange(NUM_DATA) < 2, 0.0, 2.0)
     spoiled = (INPUTS, np.where(weights == 0, 100.0, TARGETS).astype(np.float32), NEVER)
     kept = jax.tree.map(lambda leaf: leaf[weights > 0], (INPUTS, TARGETS, NEVER))

@@ -87,7 +87,7 @@ def fit(
             instance, which is taken as it is.
         optimizer: any optax optimizer; by default Adam with a rate that falls along a cosine from
             1e-2 to 0. The paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a
-            schedule for `alpha`: every new one compiles anew.
+            schedule for `alpha`: every new one is compiled again.
         num_epochs: passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; 32 by default.
         num_samples: K, the draws of q for each minibatch.

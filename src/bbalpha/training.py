@@ -65,7 +65,7 @@ def init(
             instance, which is taken as it is.
         optimizer: any optax optimizer; by default the authors', `optax.adam(1e-3)`, because the
             decaying rate of `fit` needs the number of steps. Make one and reuse it: every new one
-            compiles anew.
+            is compiled again.
         num_samples: K, the draws of q for each minibatch.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.

@@ -33,5 +33,5 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     assert epochs == sorted(epochs)
     assert epochs[-1] == 40
     assert len(epochs) > 2
-    for epoch, status in shown:  # that of the last whole epoch
+    for epoch, status in shown:  # the energy of the last whole epoch
         assert status == f"energy {energies[int(epoch) - 1]:.4g}"

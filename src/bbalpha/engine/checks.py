@@ -120,7 +120,7 @@ def check_log_likelihood(
 
     The parameters are abstract, so nothing that depends on them is computed; what depends on the
     data alone is, for likelihoods to check their targets. A function that ignores its batch and
-    looks at data of its own is right for all rows and wrong for a batch, so both are tried.
+    looks at other data is right for all rows and wrong for a batch, so both are tried.
 
     Args:
         log_likelihood: a function of the parameters and some rows.

@@ -40,9 +40,9 @@ def map_draws(
     """`function(params, noise)` of every draw, stacked along a leading axis of draws.
 
     Each key of Threefry determines the noise of its draw, so the chunk size affects time and memory
-    but not the result. The backward pass recomputes each chunk instead of storing it, except for
-    its matrix products, which take most of the time: they are stored if those of all draws amount
-    to at most `kept_products` numbers.
+    but not the result. The backward pass recomputes each chunk instead of storing it. Matrix
+    products, which take most of the time, are stored if they amount to at most `kept_products`
+    numbers for all draws together.
 
     Args:
         function: called with the parameters and the noise of one draw.

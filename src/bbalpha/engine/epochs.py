@@ -148,7 +148,7 @@ def _run_batch(
 
 
 def next_noise(state: Any, noise: Noise, begin: Int[Array, ""]) -> Noise:
-    """The noise of the next step, given that of the step before, or of step `begin` itself."""
+    """The noise of the next step, given the noise of the last one or of step `begin` itself."""
     if state.resample_every == 1:
         return state.noise_at(state.step)
 

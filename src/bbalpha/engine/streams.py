@@ -1,4 +1,4 @@
-"""Random streams: each use of a fit's key folds in a number of its own.
+"""Random streams: each use of a fit's key folds in a different number.
 
 `jax.random.split(key, n)[i]` equals `jax.random.fold_in(key, i)`, so the numbers count down from
 the largest word: a start that a user draws from a split of the same key is independent of the fit.
