@@ -13,8 +13,8 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Most of the time goes into compiling, which takes a quarter less with XLA's older emitters. The flag
-# is read once, here: processes that tests start compile as users' do.
+# Most of the time goes into compiling, which takes a quarter less with XLA's older emitters. The
+# flag is read once, here: processes that tests start compile as users' do.
 if "XLA_FLAGS" not in os.environ:
     os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
     jax.devices()

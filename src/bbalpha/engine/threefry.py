@@ -2,9 +2,9 @@
 
 There `jax.random` runs Threefry's twenty rounds as a loop over whole arrays, so that every round
 passes through memory. Written out, as here, the rounds fuse into one pass over registers, and the
-scalar keys of a step cost almost nothing. Bits and keys are the same as in `jax.random`. Normal
-numbers are not: `jax.random` makes one from two words by the inverse error function, Box and Muller's
-transform, used here, makes two. Other generators and precisions are left to `jax.random`.
+scalar keys of a step cost almost nothing. Bits and keys are the same as in `jax.random`, normal
+numbers are not: `jax.random` makes one from two words by the inverse error function; Box and
+Muller's transform, used here, makes two. Other generators and precisions are left to `jax.random`.
 """
 
 import math
