@@ -1,4 +1,4 @@
-"""What every family must do, and what each of them is."""
+"""What every distribution must do, and what each of ours is."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ KEY = jax.random.key(0)
 
 
 class SinhArcsinhFlow(eqx.Module):
-    """A user's family: each parameter is a Gaussian pushed through sinh, so it can be skewed."""
+    """A user's distribution: each parameter is a Gaussian pushed through sinh, so it can be skewed."""
 
     shift: jax.Array
     log_scale: jax.Array
@@ -51,7 +51,7 @@ class SinhArcsinhFlow(eqx.Module):
 
 
 def members():
-    """One member of each family, with fields of no special value."""
+    """One of each kind, with fields of no special value."""
     generator = np.random.default_rng(0)
     normal = lambda *shape: jnp.asarray(generator.normal(size=shape))  # noqa: E731
     mean = jnp.asarray(MEAN)
@@ -66,15 +66,15 @@ def members():
     }
 
 
-FAMILIES = list(members())
+MEMBERS = list(members())
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=MEMBERS)
 def q(request, x64):
     return members()[request.param]
 
 
-def test_every_family_keeps_the_protocol(q):
+def test_every_distribution_keeps_the_protocol(q):
     assert isinstance(q, bb.Distribution)
     noise = q.noise(KEY)
     params = q.transform(noise)
@@ -82,7 +82,7 @@ def test_every_family_keeps_the_protocol(q):
     assert q.log_prob(params).shape == ()
 
 
-def test_draws_have_the_mean_and_the_variance_of_the_family(q):
+def test_draws_have_the_mean_and_the_variance_of_the_distribution(q):
     num_samples = 20_000
     keys = jax.random.split(KEY, num_samples)
     draws = np.asarray(map_draws(lambda params, _: params, q, keys, num_samples))
@@ -183,7 +183,7 @@ def test_the_capped_gaussian_by_itself_is_the_one_under_the_standard_prior(x64):
         partial(bb.LowRankGaussian.init, rank=2),
     ],
 )
-def test_every_family_starts_narrow_around_the_mean(start):
+def test_every_class_starts_narrow_around_the_mean(start):
     prior = bb.DiagonalGaussian(jnp.zeros(3), jnp.zeros(3))
     q = start(jnp.asarray(MEAN, jnp.float32), prior)
     np.testing.assert_allclose(q.mean, MEAN, rtol=1e-6)

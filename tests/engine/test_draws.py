@@ -7,14 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import bbalpha as bb
 from bbalpha.engine.draws import chunk_of_draws, map_draws
+
+KEY = jax.random.key(0)
 
 
 def test_draws_and_gradients_do_not_depend_on_the_chunk(x64):
     def total(q, noise, chunk):
         return jnp.sum(map_draws(lambda params, _: jnp.sin(params), q, noise, chunk) ** 2)
 
-    q = members()["full"]
+    lower = jnp.array([[0.0, 0.0, 0.0], [0.7, 0.0, 0.0], [-1.2, 0.4, 0.0]])
+    q = bb.FullGaussian(jnp.array([0.3, -1.0, 2.0]), jnp.array([0.1, -0.6, 0.4]), lower)
     keys = jax.random.split(KEY, 10)
     noise = jax.vmap(q.noise)(keys)
     expected, expected_gradient = jax.value_and_grad(total)(q, noise, 10)
@@ -27,7 +31,7 @@ def test_draws_and_gradients_do_not_depend_on_the_chunk(x64):
 def test_products_that_fit_are_kept_for_the_backward_pass_and_change_no_gradient(x64):
     """Of two products the derivative asks for the first, 4 numbers for each of ten draws."""
     first, second = jnp.arange(12.0).reshape(4, 3) / 10, jnp.arange(8.0).reshape(2, 4) / 10
-    q = members()["diagonal"]
+    q = bb.DiagonalGaussian(jnp.array([0.3, -1.0, 2.0]), jnp.array([0.1, -0.6, 0.4]))
     noise = jax.vmap(q.noise)(jax.random.split(KEY, 10))
 
     def total(q, kept_products):
