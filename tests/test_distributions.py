@@ -18,7 +18,7 @@ KEY = jax.random.key(0)
 
 
 class SinhArcsinhFlow(eqx.Module):
-    """A user's distribution: each parameter is a Gaussian pushed through sinh, so it can be skewed."""
+    """A user's distribution: Gaussians pushed through sinh, so that they can be skewed."""
 
     shift: jax.Array
     log_scale: jax.Array
