@@ -13,6 +13,10 @@ from jax.flatten_util import ravel_pytree
 import bbalpha as bb
 from bbalpha.engine.batches import minibatch_rows
 
+alpha_energy = jax.jit(
+    bb.alpha_energy, static_argnames=("log_likelihood", "layout", "sample_chunk")
+)
+
 ALPHAS = [-1.0, -1e-3, 0.0, 1e-3, 0.25, 0.5, 1.0, 1.5]
 
 
@@ -54,7 +58,7 @@ def probit_data(x64):
 
 def exact_energy(log_likelihood, q, prior, data, alpha, num_nodes=80):
     noise, noise_weights = gauss_hermite(num_nodes, q.mean.size)
-    return bb.alpha_energy(
+    return alpha_energy(
         log_likelihood,
         q,
         prior,
@@ -139,7 +143,7 @@ def test_energy_is_minus_log_evidence_for_every_q_when_one_datum_and_alpha_one(x
 def test_energy_does_not_increase_with_alpha(probit_data):
     noise = jax.random.normal(jax.random.key(0), (50, 2))
     energies = [
-        bb.alpha_energy(
+        alpha_energy(
             probit_log_likelihood,
             gaussian([0.3, -0.2], [0.5, 0.2]),
             gaussian([0.0, 0.0], [1.0, 1.0]),
@@ -171,7 +175,7 @@ def test_energy_equals_the_natural_parameter_form(alpha, probit_data):
     terms = scipy.special.logsumexp(alpha * log_ratio, axis=0) - np.log(7)
     expected = log_normalizer(prior_mean, prior_variance) - log_normalizer(mean, variance)
     expected -= 11 / (4 * alpha) * terms.sum()
-    energy = bb.alpha_energy(
+    energy = alpha_energy(
         probit_log_likelihood,
         gaussian(mean, variance),
         gaussian(prior_mean, prior_variance),
@@ -218,7 +222,7 @@ def test_minibatch_energies_average_to_the_full_energy(probit_data):
 
     def energy(rows, weights):
         batch = inputs[rows], labels[rows]
-        return bb.alpha_energy(
+        return alpha_energy(
             probit_log_likelihood, q, prior, batch, noise, alpha=0.5, num_data=11, weights=weights
         )
 
@@ -237,7 +241,7 @@ def test_a_batch_without_weights_counts_as_the_whole_data(probit_data):
     noise = jax.random.normal(jax.random.key(0), (5, 2))
     given = [None, jnp.full(4, 11 / 4)]
     plain, weighted = (
-        bb.alpha_energy(
+        alpha_energy(
             probit_log_likelihood, q, prior, batch, noise, alpha=0.5, num_data=11, weights=weights
         )
         for weights in given
@@ -250,7 +254,7 @@ def test_padding_has_no_gradient_even_where_its_likelihood_is_infinite(x64):
         return jnp.log(batch) + params  # −∞ for the second datum
 
     def energy(mean):
-        return bb.alpha_energy(
+        return alpha_energy(
             log_likelihood,
             gaussian(mean, [0.5]),
             gaussian([0.0], [1.0]),
@@ -349,7 +353,7 @@ def test_a_batch_may_be_anything_that_the_log_likelihood_understands(batch):
         return -0.5 * jnp.square(jnp.arange(3.0) - params)
 
     noise = jnp.zeros((2, 1))  # the site is 1 and θ = 0, so that E = (0 + 1 + 4) / 2
-    energy = bb.alpha_energy(log_likelihood, q, q, batch, noise, alpha=0.5, num_data=3)
+    energy = alpha_energy(log_likelihood, q, q, batch, noise, alpha=0.5, num_data=3)
     np.testing.assert_allclose(energy, 2.5, rtol=1e-6)
 
 
@@ -364,6 +368,6 @@ def test_the_log_likelihood_takes_the_tree_and_the_hyperparams_that_fit_would_gi
     q, prior = gaussian([0.4], [0.1]), gaussian([0.0], [2.0])
     noise = jax.random.normal(jax.random.key(0), (7, 1))
     settings = {"q": q, "prior": prior, "batch": linear_data, "noise": noise, "alpha": 0.5}
-    of_vector = bb.alpha_energy(linear_log_likelihood, num_data=4, **settings)
-    energy = bb.alpha_energy(of_tree, num_data=4, layout=layout, hyperparams=0.8, **settings)
+    of_vector = alpha_energy(linear_log_likelihood, num_data=4, **settings)
+    energy = alpha_energy(of_tree, num_data=4, layout=layout, hyperparams=0.8, **settings)
     np.testing.assert_allclose(energy, of_vector, rtol=1e-12)

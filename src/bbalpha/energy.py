@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Real
 
 from bbalpha.distributions import Distribution, log_prob_of_draw
 from bbalpha.engine.checks import check_one_per_datum
@@ -21,7 +21,7 @@ from bbalpha.engine.materialize import in_memory
 SHORT_SUM = 200  # draws up to which one exponential serves both forms of the power mean
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
 
-Number = float | int | Float[Array, ""]
+Number = float | int | Real[Array, ""]
 LogLikelihood = Callable[..., Float[Array, " batch"]]
 
 

@@ -32,8 +32,7 @@ def num_threads(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("data_axis", [None, 0])
-@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize(("number", "data_axis"), [(1, None), (2, None), (3, 0), (8, 0)])
 def test_replicas_equal_the_single_runs_however_many_threads_share_them(
     num_threads, number, data_axis
 ):
