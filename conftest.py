@@ -1,6 +1,7 @@
 """Settings for every test and doctest, here so that tests/, src/ and paper/ all see them."""
 
 import os
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["MPLBACKEND"] = "Agg"
@@ -19,6 +20,14 @@ if "XLA_FLAGS" not in os.environ:
     os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
     jax.devices()
     del os.environ["XLA_FLAGS"]
+
+# Programs compiled once are found again by the other test process, by processes that tests start,
+# and by the next run. They are compiled with other options here than there, hence two folders.
+CACHE = Path(__file__).parent / ".jax_cache"
+jax.config.update("jax_compilation_cache_dir", str(CACHE / "tests"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / "processes")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 # Shapes and types of every function of bbalpha are checked when it is called. The hook acts on
 # imports that come after it, so nothing may import bbalpha earlier.
