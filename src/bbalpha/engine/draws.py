@@ -1,7 +1,7 @@
 """Draws: a function of many draws of q, with one chunk of them in memory at a time."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ WHOLE_ELEMENTS = 2**21  # 8 MiB; below this, recomputing costs more than the cac
 TYPICAL_WIDTH = 64
 
 
+@runtime_checkable
 class Reparameterized(Protocol):
     """Something to draw from: noise that does not depend on it, and a map θ = g(ε)."""
 

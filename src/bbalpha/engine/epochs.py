@@ -5,7 +5,7 @@ functions determine what is compiled, never α, the data or the number of steps.
 """
 
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # rows per chunk when the energy is computed on the full data
 
 
+@runtime_checkable
 class Trainable(Protocol):
     """What the loop asks of a state: to make noise, to take a step, and to know its energy."""
 

@@ -5,7 +5,7 @@ Between chunks the host adds up energies, shows progress, asks whether to stop a
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ class Plan(NamedTuple):
         return min(epoch * self.num_batches, self.num_steps)
 
 
+@runtime_checkable
 class Watch(Protocol):
     """What the loop asks of whoever watches a run."""
 
