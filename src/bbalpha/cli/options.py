@@ -29,14 +29,14 @@ def choice(option: str, names: Sequence[str]) -> Callable[[Any], str]:
     return parse
 
 
-def whole_number(option: str, lowest: int, highest: float = math.inf) -> Callable[[Any], int]:
+def whole_number(option: str, lowest: int, highest: int | None = None) -> Callable[[Any], int]:
     """A parser for an option whose value must be a whole number in this range, ends included."""
+    rule = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
 
     def parse(value: Any) -> int:
         number = _parsed(int, value)
-        if number is None or not lowest <= number <= highest:
-            end = "on" if highest == math.inf else f"to {highest}"
-            raise Refusal(f"{option} must be a whole number from {lowest} {end}; got {value!r}.")
+        if number is None or number < lowest or (highest is not None and number > highest):
+            raise Refusal(f"{option} must be a whole number {rule}; got {value!r}.")
         return number
 
     return parse

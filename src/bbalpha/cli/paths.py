@@ -19,7 +19,7 @@ def check_input(path: Path) -> None:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise Refusal(f"{path} does not exist.") from None
-    except (OSError, ValueError) as error:  # a ValueError if the name has a zero byte
+    except OSError as error:
         raise Refusal(f"{path} cannot be read: {_reason(error)}.") from None
     if path.is_dir():
         raise Refusal(f"{path} is a folder, not a file.")
@@ -87,5 +87,5 @@ def _unwritable(path: Path, option: str, error: OSError) -> Refusal:
     return Refusal(f"{option} must be a file that can be written; got {path}: {_reason(error)}.")
 
 
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
