@@ -50,7 +50,7 @@ def network_in_words(model: Model) -> str:
     """The layers, the power α and the likelihood."""
     estimator = model.estimator
     hidden = "-".join(map(str, estimator.hidden_layer_sizes))
-    layers = f"hidden layers {hidden}" if hidden else "linear"
+    layers = f"hidden units {hidden}" if hidden else "linear"
     return f"{layers}, α = {estimator.alpha:g}, {_likelihood_name(estimator)} likelihood"
 
 
