@@ -17,14 +17,9 @@ QUICK = ("--drop", "id", "--impute", "median", "--hidden", "none", "--epochs", "
 
 
 @pytest.fixture(scope="session")
-def program():
-    """The command as users start it."""
-    return Path(sys.executable).with_name("bbalpha")
-
-
-@pytest.fixture(scope="session")
-def started(program):
-    """Starts the program in a process of its own."""
+def started():
+    """Starts the command as users do, in a process of its own."""
+    program = Path(sys.executable).with_name("bbalpha")
 
     def start(*args, **settings):
         settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | settings

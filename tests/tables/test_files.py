@@ -5,6 +5,8 @@ import gzip
 import io
 import lzma
 import os
+import subprocess
+import sys
 import threading
 import time
 import zipfile
@@ -192,3 +194,11 @@ def test_a_large_table_is_read_and_encoded_within_seconds(tmp_path, written):
     features = Encoder.learn(frame).encode(frame)
     assert time.process_time() - start < 10.0  # about 3 s on one idle core
     np.testing.assert_array_equal(features[:, :19], np.repeat(values, 19, axis=1))
+
+
+def test_importing_tables_loads_neither_jax_nor_the_method():
+    code = "import sys, bbalpha.tables; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pandas" in loaded
+    assert not {"jax", "sklearn", "matplotlib", "typer", "bbalpha.fitting"} & set(loaded)

@@ -8,7 +8,8 @@ Imports are deferred so that help and most refusals come at once. The modules of
 `printing`) import neither jax nor pandas. A command first checks whatever needs neither. Inside its
 function it then imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and
 reads the table; after that come `saved`, `training`, `scores` and `describe`, which load jax, and
-`picture`, which loads matplotlib. All other modules import at the top, as usual.
+`picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if standard
+output is a terminal. Everything else is imported at the top of its module, as usual.
 
 The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
@@ -18,37 +19,30 @@ from typing import Annotated
 import typer
 
 from bbalpha import __version__
-from bbalpha.cli.doors import Commands, Group, Refusal, new_app, plain_warnings, refusing
+from bbalpha.cli.doors import Commands, Refusal, new_app, refusing
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
-from bbalpha.cli.options import Json, Quiet, choice, numbers, whole_number
-from bbalpha.cli.paths import check_input, check_output, replacing
+from bbalpha.cli.options import Json, Quiet
+from bbalpha.cli.paths import check_input, check_output
 from bbalpha.cli.predict import predict_table
-from bbalpha.cli.printing import count, note, print_bytes, print_facts, print_json, print_table
+from bbalpha.cli.printing import count, note, print_facts, print_json, print_table
 
 __all__ = [
     "Commands",
-    "Group",
     "Json",
     "Quiet",
     "Refusal",
     "app",
     "check_input",
     "check_output",
-    "choice",
     "count",
     "new_app",
     "note",
-    "numbers",
-    "plain_warnings",
-    "print_bytes",
     "print_facts",
     "print_json",
     "print_table",
     "refusing",
-    "replacing",
-    "whole_number",
 ]
 
 app = new_app("bbalpha")

@@ -22,18 +22,18 @@ class Refusal(typer.TyperException):
     exit_code = EXIT_CODE
 
 
-class Group(TyperGroup):
-    """Commands with a default for when none is named."""
+class Commands(TyperGroup):
+    """The commands of a program, with errors in one line instead of typer's usage and box.
+
+    Attributes:
+        default: The command that runs if none is named.
+    """
 
     default = "--help"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, or the default if there are none."""
         return super().parse_args(ctx, args or [self.default])
-
-
-class Commands(Group):
-    """The commands of a program, with errors in one line instead of typer's usage and box."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command that the arguments name, and exit."""

@@ -15,11 +15,10 @@ LIKELIHOODS = {
     "classification": ("softmax", "probit"),
 }
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
-KEPT = "the model holds the posterior reached so far"
 
 
-# The defaults are those of the scikit-learn estimators, as a test asserts, except for the seed: a
-# command that is run twice gives the same model, whereas an estimator starts anew.
+# A test asserts that the defaults equal the estimators', except for the seed: the same command gives
+# the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
@@ -165,15 +164,11 @@ def fit_table(
         "verbose": not quiet,
     }
     check_input(data)
-    if plot:
-        check_picture(plot, "--plot")
 
     from bbalpha.cli.training_table import check_likelihood, model_name, read_training_table
 
     path = output or model_name(data)
-    check_output(path, "--output", [data])
-    if plot:
-        check_output(plot, "--plot", [data, path])
+    _check_outputs(data, path, plot)
     table = read_training_table(data, target, task, text or [], drop or [], impute)
     check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
 
@@ -189,8 +184,15 @@ def fit_table(
 
             draw_fit(plot, model, *table.some_rows())
         if not quiet:
-            files = {"model": str(path)} | ({"picture": str(plot)} if plot else {})
-            print_facts(facts_after(model, table) | files)
+            print_facts(facts_after(model, table, path, plot))
     if info.stopped == "interrupted":
-        note(f"Interrupted after {count(info.num_steps, 'step')}; {KEPT}.", quiet)
+        steps = count(info.num_steps, "step")
+        note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
+    check_output(path, "--output", [data])
+    if plot:
+        check_picture(plot, "--plot")
+        check_output(plot, "--plot", [data, path])

@@ -52,8 +52,10 @@ def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
     }
 
 
-def facts_after(model: Model, table: TrainingTable) -> dict[str, str]:
-    """The result of the fit."""
+def facts_after(
+    model: Model, table: TrainingTable, path: Path, plot: Path | None
+) -> dict[str, str]:
+    """The result of the fit, and the files that hold it."""
     posterior = model.estimator.posterior_
     energy = float(posterior.energy)
     inputs, targets = table.some_rows()
@@ -65,7 +67,8 @@ def facts_after(model: Model, table: TrainingTable) -> dict[str, str]:
         "seconds": f"{posterior.info.seconds:.1f}",
         "energy": f"{energy:.6g} (lower is better)" if math.isfinite(energy) else "not computed",
         "training rows": f"log-likelihood {likelihood:.4g} per row{share}",
-    }
+        "model": str(path),
+    } | ({"picture": str(plot)} if plot else {})
 
 
 def _nothing_reached() -> typer.Exit:

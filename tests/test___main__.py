@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,8 @@ HEAVY = {"jax", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "sklearn"}
 EXTRA = ("matplotlib", "pandas", "pyarrow", "typer")
 
 
-def test_the_version_is_that_of_the_package(program):
+def test_the_version_is_that_of_the_package():
+    program = Path(sys.executable).with_name("bbalpha")
     for command in ([program], [sys.executable, "-m", "bbalpha"]):
         result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
         assert re.fullmatch(r"bbalpha \d+\.\d+\.\d+\n", result.stdout)
@@ -70,8 +72,9 @@ def test_what_needs_no_data_loads_nothing_heavy(args):
     assert not HEAVY & modules_after(*args)
 
 
-def test_a_wrong_table_is_told_before_jax_is_loaded(tmp_path, written):
-    table = written(tmp_path, "x,y\n1,a\n1,b\n")
+def test_a_wrong_table_is_told_before_jax_is_loaded(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("x,y\n1,a\n1,b\n")
     options = ["--target", "x", "--output", tmp_path / "m.safetensors"]
     loaded = modules_after("fit", table, *options)
     assert "pandas" in loaded
