@@ -17,8 +17,8 @@ LIKELIHOODS = {
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 
 
-# A test asserts that the defaults equal the estimators', except for the seed: the same command gives
-# the same model again, whereas an estimator without `random_state` draws a new seed.
+# A test asserts that these defaults equal the estimators' except for the seed: the same command
+# gives the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
