@@ -1,21 +1,26 @@
 """The command line, as `bbalpha` and as `python -m bbalpha`."""
 
+import importlib.util
 import sys
 
 NEEDED = ("matplotlib", "pandas", "pyarrow", "typer")  # the libraries of the extra `cli`
+EXIT_CODE = 2  # as for every mistake that the user can correct
 
 
 def main() -> None:
-    """Run the command line, or say what to install when its libraries are missing."""
-    try:
-        from bbalpha.cli import app
-    except ModuleNotFoundError as error:
-        if error.name not in NEEDED:
-            raise
-        sys.exit(
-            f"The bbalpha command needs {error.name}, which is not installed. "
-            'Install it with: pip install "bbalpha[cli]"'
+    """Run the command line, or say what to install if its libraries are missing."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        names = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
+        print(
+            f"Error: the bbalpha command needs {names}; "
+            'install what it needs with pip install "bbalpha[cli]".',
+            file=sys.stderr,
         )
+        sys.exit(EXIT_CODE)
+
+    from bbalpha.cli import app
+
     app(prog_name="bbalpha")
 
 

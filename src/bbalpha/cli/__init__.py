@@ -1,30 +1,51 @@
-"""The command line: tables in, models and predictions out.
+"""The command line: a table in, a model and its predictions out.
 
-One file per command. Nothing heavy is imported before a command has looked at its options and
-files, so that help and most refusals come at once. Results go to standard output and everything
-that is said about them beside a result to standard error.
+One module per command. A command prints its result to standard output and everything else to
+standard error; a mistake of the user gets one sentence and exit code 2.
+
+Imports are deferred so that help and most refusals come at once. The modules of commands
+(`fit`, `predict`, `evaluate`, `inspect`) and what they share (`doors`, `options`, `paths`,
+`printing`) import neither jax nor pandas. A command first checks whatever needs neither. Inside its
+function it then imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and
+reads the table; after that come `saved`, `training`, `scores` and `describe`, which load jax, and
+`picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if standard
+output is a terminal. Everything else is imported at the top of its module, as usual.
+
+The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
 
 from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import Commands
+from bbalpha import __version__
+from bbalpha.cli.doors import Commands, Refusal, new_app, refusing
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
+from bbalpha.cli.options import Json, Quiet
+from bbalpha.cli.paths import check_input, check_output
 from bbalpha.cli.predict import predict_table
+from bbalpha.cli.printing import count, note, print_facts, print_json, print_table
 
-__all__ = ["app"]
+__all__ = [
+    "Commands",
+    "Json",
+    "Quiet",
+    "Refusal",
+    "app",
+    "check_input",
+    "check_output",
+    "count",
+    "new_app",
+    "note",
+    "print_facts",
+    "print_json",
+    "print_table",
+    "refusing",
+]
 
-app = typer.Typer(
-    cls=Commands,
-    name="bbalpha",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # the same help on a terminal and in a pipe
-    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-)
+app = new_app("bbalpha")
 app.command("fit")(fit_table)
 app.command("predict")(predict_table)
 app.command("evaluate")(evaluate_model)
@@ -33,9 +54,7 @@ app.command("inspect")(inspect_model)
 
 def _show_version(wanted: bool) -> bool:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"bbalpha {version('bbalpha')}")
+        typer.echo(f"bbalpha {__version__}")
         raise typer.Exit
     return wanted
 
@@ -46,10 +65,10 @@ def _start(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version)
     ] = False,
 ) -> None:
-    """Bayesian networks for tables, inferred by black-box α-divergence minimization.
+    """Bayesian neural networks for tables, fitted by black-box α-divergence minimization.
 
     \b
     bbalpha fit houses.csv --target price
     bbalpha predict houses.safetensors new.csv --output predictions.csv
     bbalpha evaluate houses.safetensors test.csv
-    """  # noqa: D301  typer takes \b for a paragraph that is not to be filled
+    """  # noqa: D301  typer keeps the line breaks of a paragraph that starts with \b

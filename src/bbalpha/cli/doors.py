@@ -1,4 +1,4 @@
-"""Doors: where a wrong input is turned away with one sentence and the exit code 2."""
+"""Doors: a mistake of the user is answered with one sentence and exit code 2."""
 
 import io
 import sys
@@ -11,63 +11,70 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-EXIT_CODE = 2  # of everything that the user can correct
-OWN = ("bbalpha", "sklearn")  # whose errors are written for users
-OPTIONAL = ("rdkit",)  # libraries of extras
+EXIT_CODE = 2  # for everything that the user can correct
+INTERRUPTED = 130  # after Ctrl-C, by a convention of shells
+OWN = ("bbalpha", "sklearn")  # packages, bbalpha's siblings included, whose errors address users
 
 
 class Refusal(typer.TyperException):
-    """What the user should correct, in one sentence."""
+    """One sentence about what the user should correct."""
 
     exit_code = EXIT_CODE
 
 
-class Group(TyperGroup):
-    """Commands, of which one is run when none is named."""
+class Commands(TyperGroup):
+    """The commands of a program, with errors in one line instead of typer's usage and box.
+
+    Attributes:
+        default: The command that runs if none is named.
+    """
 
     default = "--help"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take over the arguments, or the default in place of none."""
+        """Parse the arguments, or the default if there are none."""
         return super().parse_args(ctx, args or [self.default])
-
-
-class Commands(Group):
-    """All commands, which tell a refusal in one line where typer would print usage and a box."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command that the arguments name, and exit."""
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # α in a terminal without it
+            sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without an α
         try:
             code = super().main(*args, standalone_mode=False, **extra)
-        except typer.TyperException as error:
-            typer.echo(f"Error: {_sentence(error)}", err=True)
+        except Refusal as refusal:
+            typer.echo(f"Error: {' '.join(refusal.message.splitlines())}", err=True)
+            code = EXIT_CODE
+        except typer.TyperException as error:  # typer's own: no such option, a missing argument
+            typer.echo(f"Error: {error.format_message()}", err=True)
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else self.name
+            typer.echo(f"Try '{command} --help' for help.", err=True)
             code = EXIT_CODE
         sys.exit(code)
 
 
+def new_app(name: str) -> typer.Typer:
+    """A program of that name, without commands yet."""
+    return typer.Typer(
+        cls=Commands,
+        name=name,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # the same help on a terminal and in a pipe
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    )
+
+
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds that were raised on purpose into refusals.
+    """Turn errors of these kinds into refusals, if their messages were written for users.
 
-    One that comes from elsewhere is a defect, and its traceback is wanted.
+    An error of another package is a defect, and its traceback is wanted.
     """
     try:
         yield
     except kinds as error:
         if not _is_own(error):
-            raise
-        raise Refusal(str(error)) from None
-
-
-@contextmanager
-def refusing_missing_library() -> Iterator[None]:
-    """Turn the lack of an optional library into a refusal that says how to get it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in OPTIONAL:
             raise
         raise Refusal(str(error)) from None
 
@@ -86,20 +93,9 @@ def plain_warnings(quiet: bool) -> Iterator[None]:
 
 
 def _is_own(error: Exception) -> bool:
-    # jax cuts its frames out of a traceback, so that its errors seem to come from the caller, and
-    # leaves a note.
+    # jax removes its frames from a traceback, so its errors seem to come from the caller; the note
+    # that it adds gives them away.
     if getattr(error, "__notes__", None):
         return False
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return frame.f_globals.get("__name__", "").partition(".")[0] in OWN
-
-
-def _sentence(error: typer.TyperException) -> str:
-    """The message in one line; typer's own, made like ours and with a pointer to the help."""
-    text = " ".join(error.format_message().splitlines())
-    if isinstance(error, Refusal):
-        return text
-    text = text.replace("Value error, ", "").replace("Input should be", "it must be")
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "bbalpha"
-    return f"{text.rstrip('.')} ({command} --help explains the options)."
+    return frame.f_globals.get("__name__", "").startswith(OWN)

@@ -1,13 +1,10 @@
 """`bbalpha evaluate`: how well a model predicts rows whose target is known."""
 
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from bbalpha.cli.doors import plain_warnings, refusing
-from bbalpha.cli.options import Json, ModelFile, Unknown
-from bbalpha.cli.paths import check_model
+from bbalpha.cli.options import Json, ModelFile, NewData, Unknown
+from bbalpha.cli.paths import check_input
 from bbalpha.cli.printing import print_facts, print_json
 
 NAMES = {
@@ -21,26 +18,19 @@ NAMES = {
 
 
 def evaluate_model(
-    model_file: ModelFile,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA", help="CSV or Parquet file with the columns of the training table."
-        ),
-    ],
-    unknown: Unknown = "error",
-    json: Json = False,
+    model_file: ModelFile, data: NewData, unknown: Unknown = "error", json: Json = False
 ) -> None:
     """Score a model on a table that it was not fitted to.
 
-    The log-likelihood is the mean log-density of the targets, in nats; higher is better. Lower is
-    better for the rest, but for the coverage, of which 0.9 is best.
+    The log-likelihood is the mean log-density of the targets in nats; higher is better. For the
+    other scores lower is better, except for coverage, which should be close to 0.9.
 
     \b
     bbalpha evaluate houses.safetensors test.csv
     bbalpha evaluate houses.safetensors test.csv --json > scores.json
     """  # noqa: D301
-    check_model(model_file)
+    check_input(model_file)
+    check_input(data)
 
     from bbalpha.tables import TableError, read_table
 

@@ -1,41 +1,35 @@
 """`bbalpha fit`: from a table to a model file."""
 
-import math
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import Refusal, plain_warnings, refusing
-from bbalpha.cli.options import Quiet, hidden_sizes
-from bbalpha.cli.paths import check_output
-from bbalpha.cli.printing import count, print_facts
+from bbalpha.cli.doors import INTERRUPTED, plain_warnings
+from bbalpha.cli.options import Quiet, choice, finite_number, hidden_sizes, whole_number
+from bbalpha.cli.paths import check_input, check_output, check_picture
+from bbalpha.cli.printing import count, note, print_facts
 
-if TYPE_CHECKING:
-    import numpy
-
-    from bbalpha.cli.saved import Model
-    from bbalpha.tables import Target
-
-INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
 LIKELIHOODS = {
     "regression": ("gaussian", "heteroscedastic", "student_t", "poisson"),
     "classification": ("softmax", "probit"),
 }
-NUM_SCORED = 5000  # training rows whose log-likelihood is told; all of them could outlast the fit
+MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 
 
+# A test asserts that these defaults equal the estimators' except for the seed: the same command
+# gives the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
     ],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to be predicted.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
     alpha: Annotated[
         float,
         typer.Option(
             metavar="NUMBER",
-            help="The power: 0 is variational Bayes, 1 is like expectation propagation.",
+            parser=finite_number("--alpha"),
+            help="The power α: 0 is variational Bayes, 1 is close to expectation propagation.",
         ),
     ] = 0.5,
     hidden: Annotated[
@@ -49,13 +43,17 @@ def fit_table(
         int | None,
         typer.Option(
             metavar="NUMBER",
-            min=1,
-            help="Passes over the data; by default as many as make 10,000 minibatches.",
+            parser=whole_number("--epochs", 1),
+            help="Passes over the data; by default, enough for 10,000 minibatches.",
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(metavar="NUMBER", min=0, max=2**32 - 1, help="The same seed, the same model."),
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole_number("--seed", 0, MAX_SEED),
+            help="The same seed gives the same model.",
+        ),
     ] = 0,
     output: Annotated[
         Path | None,
@@ -63,8 +61,8 @@ def fit_table(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where the model is written, over what was there; by default the name of DATA "
-            "with the ending .safetensors, in the current folder.",
+            help="The model file, which is replaced if it exists; by default the name of DATA with "
+            "the suffix .safetensors, in the current folder.",
         ),
     ] = None,
     plot: Annotated[
@@ -72,18 +70,21 @@ def fit_table(
         typer.Option(metavar="FILE", help="Draw the fit to the training data (PNG, PDF or SVG)."),
     ] = None,
     task: Annotated[
-        Literal["regression", "classification"] | None,
+        str | None,
         typer.Option(
-            metavar="regression|classification",
-            help="What the target is; by default texts and two different numbers are classes.",
+            metavar="|".join(LIKELIHOODS),
+            parser=choice("--task", tuple(LIKELIHOODS)),
+            help="What the target is; by default, text and columns of two distinct numbers are "
+            "classes.",
         ),
     ] = None,
     likelihood: Annotated[
-        Literal["gaussian", "heteroscedastic", "student_t", "poisson", "softmax", "probit"] | None,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="gaussian (default), heteroscedastic, student_t or poisson for numbers; softmax "
-            "(default) or probit for classes.",
+            parser=choice("--likelihood", sum(LIKELIHOODS.values(), ())),
+            help="For numbers: gaussian (default), heteroscedastic, student_t or poisson. For "
+            "classes: softmax (default) or probit.",
         ),
     ] = None,
     text: Annotated[
@@ -96,43 +97,52 @@ def fit_table(
         list[str] | None, typer.Option(metavar="COLUMN", help="Leave out a column; repeatable.")
     ] = None,
     impute: Annotated[
-        Literal["median"] | None,
+        str | None,
         typer.Option(
             metavar="median",
+            parser=choice("--impute", ("median",)),
             help="Fill missing numbers and dates with the median of their column; by default they "
             "are refused.",
         ),
     ] = None,
     samples: Annotated[
         int,
-        typer.Option(metavar="NUMBER", min=1, help="Draws of the weights for each minibatch."),
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole_number("--samples", 1),
+            help="Draws of the weights per minibatch.",
+        ),
     ] = 50,
     batch_size: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, help="Rows per minibatch.")
+        int,
+        typer.Option(
+            metavar="NUMBER", parser=whole_number("--batch-size", 1), help="Rows per minibatch."
+        ),
     ] = 32,
     learning_rate: Annotated[
         float | None,
         typer.Option(
             metavar="NUMBER",
-            help="A constant rate of Adam; by default one that falls from 0.01 to 0.",
+            parser=finite_number("--learning-rate", positive=True),
+            help="A constant learning rate for Adam; by default it falls from 0.01 to 0.",
         ),
     ] = None,
     learn_prior: Annotated[
-        bool, typer.Option("--learn-prior", help="Learn how wide each layer's prior is.")
+        bool, typer.Option("--learn-prior", help="Learn the width of each layer's prior.")
     ] = False,
     early_stopping: Annotated[
         bool,
         typer.Option(
             "--early-stopping",
-            help="Hold out a tenth of the rows and stop when their log-likelihood stops growing.",
+            help="Hold out a tenth of the rows and stop when their log-likelihood no longer grows.",
         ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a Bayesian network to a table and write it to a file.
+    """Fit a Bayesian neural network to a table and write it to a file.
 
-    Every column but the target is an input: numbers, dates (2024-12-31) and texts are told apart
-    by what they hold. Ctrl-C ends the fit early and keeps what was reached.
+    Every column except the target is an input. Its cells decide whether it holds numbers, dates
+    (2024-12-31) or text. Ctrl-C ends the fit early and keeps the posterior reached so far.
 
     \b
     bbalpha fit houses.csv --target price
@@ -140,7 +150,6 @@ def fit_table(
     bbalpha fit patients.parquet --target outcome --drop id --text ward --impute median
     bbalpha fit visits.csv.gz --target count --likelihood poisson --output visits.safetensors
     """  # noqa: D301
-    _check_numbers(alpha, learning_rate)
     settings = {
         "hidden_layer_sizes": hidden_sizes(hidden),
         "alpha": alpha,
@@ -154,165 +163,36 @@ def fit_table(
         "random_state": seed,
         "verbose": not quiet,
     }
-    path = _model_name(data) if output is None else output
+    check_input(data)
+
+    from bbalpha.cli.training_table import check_likelihood, model_name, read_training_table
+
+    path = output or model_name(data)
     _check_outputs(data, path, plot)
-    model, inputs, targets = _read(data, target, task, text or [], drop or [], impute, settings)
+    table = read_training_table(data, target, task, text or [], drop or [], impute)
+    check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
+
+    from bbalpha.cli.training import facts_after, facts_before, new_model, train
+
+    model = new_model(table, settings)
     if not quiet:
-        print_facts(_facts_before(data, model, len(inputs)))
+        print_facts(facts_before(data, model, len(table.inputs)))
     with plain_warnings(quiet):
-        stopped = _train(model, inputs, targets, path)
-        some = _some_rows(inputs, targets)
+        info = train(model, table, path)
         if plot:
             from bbalpha.cli.picture import draw_fit
 
-            draw_fit(plot, model, *some)
+            draw_fit(plot, model, *table.some_rows())
         if not quiet:
-            files = {"model": str(path)} | ({"picture": str(plot)} if plot else {})
-            print_facts(_facts_after(model, *some, len(inputs)) | files)
-    if stopped == "interrupted":
+            print_facts(facts_after(model, table, path, plot))
+    if info.stopped == "interrupted":
+        steps = count(info.num_steps, "step")
+        note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
         raise typer.Exit(INTERRUPTED)
-
-
-def _check_numbers(alpha: float, learning_rate: float | None) -> None:
-    if not math.isfinite(alpha):
-        raise Refusal(f"--alpha must be a finite number; got --alpha {alpha}.")
-    if learning_rate is not None and not 0 < learning_rate < math.inf:
-        raise Refusal(
-            f"--learning-rate must be positive and finite; got --learning-rate {learning_rate}."
-        )
-
-
-def _check_likelihood(name: str, target: "Target", values: "numpy.ndarray") -> None:
-    names = LIKELIHOODS[target.task]
-    if name not in ("auto", *names):
-        raise Refusal(
-            f"--likelihood must be one of {', '.join(names)} for a {target.task}; "
-            f"got --likelihood {name}."
-        )
-    if name == "poisson" and (wrong := values[(values < 0) | (values % 1 != 0)]).size:
-        raise Refusal(
-            f"the target {target.name!r} must hold counts for --likelihood poisson; "
-            f"got {wrong[0]:g}."
-        )
-
-
-def _model_name(data: Path) -> Path:
-    """The name of the data without what says that it is a table."""
-    from bbalpha.tables.files import COMPRESSED_SUFFIXES
-
-    if data.is_dir():  # it may have no name
-        raise Refusal(f"{data} must be a file; got a folder.")
-    name = Path(data.name)
-    compressed = name.suffix.lower() in COMPRESSED_SUFFIXES
-    return Path(name.stem if compressed else name).with_suffix(".safetensors")
 
 
 def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
     check_output(path, "--output", [data])
     if plot:
-        from bbalpha.cli.picture import check_format
-
+        check_picture(plot, "--plot")
         check_output(plot, "--plot", [data, path])
-        check_format(plot)
-
-
-def _read(
-    data: Path,
-    target_name: str,
-    task: str | None,
-    text: list[str],
-    drop: list[str],
-    impute: str | None,
-    settings: dict[str, Any],
-) -> tuple["Model", "numpy.ndarray", "numpy.ndarray"]:
-    """The model before training, and what it is trained on."""
-    from bbalpha.tables import Encoder, TableError, Target, drop_columns, read_table
-
-    if target_name in drop:
-        raise Refusal(f"--drop must not name the target; got {target_name!r}.")
-    with refusing(TableError):
-        frame = read_table(data)
-        target = Target.learn(frame, target_name, task)
-        inputs = drop_columns(frame, [*drop, target_name])
-        encoder = Encoder.learn(inputs, text=text, impute=impute)
-        features, encoded = encoder.encode(inputs), target.encode(frame)
-    _check_likelihood(settings["likelihood"], target, encoded)
-
-    from bbalpha.cli.saved import Model, as_labels, new_estimator
-
-    model = Model(new_estimator(target.task, settings), encoder, target, tuple(drop))
-    return model, features, as_labels(target, encoded)
-
-
-def _facts_before(data: Path, model: "Model", num_rows: int) -> dict[str, str]:
-    """What is about to be fitted to what."""
-    from bbalpha.cli.describe import columns_in_words, network_in_words, target_in_words
-
-    return {
-        "data": f"{data}: {count(num_rows, 'row')}",
-        "target": target_in_words(model.target),
-        "inputs": columns_in_words(model.encoder),
-        "network": network_in_words(model),
-    }
-
-
-def _train(model: "Model", inputs: "numpy.ndarray", targets: "numpy.ndarray", path: Path) -> str:
-    """Fit the model and write it; how the fit ended."""
-    from bbalpha.cli.saved import write_model
-    from bbalpha.fitting import NonFiniteEnergyError
-
-    try:
-        with refusing(ValueError), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "fit was interrupted")  # told by _ending
-            model.estimator.fit(inputs, targets)
-    except NonFiniteEnergyError as error:
-        raise Refusal(
-            f"the energy must stay finite; got a value that is not at step {error.step} "
-            "(a smaller --learning-rate or --alpha often helps)."
-        ) from None
-    except KeyboardInterrupt:  # while it was compiled
-        raise _nothing_reached() from None
-    info = model.estimator.posterior_.info
-    if info.num_steps == 0:
-        raise _nothing_reached()
-    write_model(path, model)
-    return info.stopped
-
-
-def _nothing_reached() -> typer.Exit:
-    typer.echo("Interrupted before the first step: no model was written.", err=True)
-    return typer.Exit(INTERRUPTED)
-
-
-def _facts_after(
-    model: "Model", inputs: "numpy.ndarray", targets: "numpy.ndarray", num_rows: int
-) -> dict[str, str]:
-    """What came of the fit."""
-    posterior = model.estimator.posterior_
-    energy = float(posterior.energy)
-    likelihood = model.estimator.score_samples(inputs, targets).mean()
-    share = "" if len(inputs) == num_rows else f" (of {len(inputs):,} of them)"
-    return {
-        "epochs": f"{model.estimator.n_iter_:,}{_ending(posterior.info.stopped)}",
-        "seconds": f"{posterior.info.seconds:.1f}",
-        "energy": f"{energy:.6g}, lower is better" if math.isfinite(energy) else "not computed",
-        "training table": f"log-likelihood {likelihood:.4g} per row{share}",
-    }
-
-
-def _ending(stopped: str) -> str:
-    reasons = {
-        "early": ", stopped early: the held-out rows were no longer predicted better",
-        "interrupted": ", interrupted: the model is what was reached",
-    }
-    return reasons.get(stopped, "")
-
-
-def _some_rows(
-    inputs: "numpy.ndarray", targets: "numpy.ndarray"
-) -> tuple["numpy.ndarray", "numpy.ndarray"]:
-    """All rows, or as many as can be looked at quickly, evenly spread."""
-    import numpy as np
-
-    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), NUM_SCORED)).astype(int)
-    return inputs[rows], targets[rows]

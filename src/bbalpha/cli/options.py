@@ -1,55 +1,114 @@
-"""Options that several commands share, and those that hold more than one number."""
+"""Options that several commands share, and parsers for the values of options.
+
+We parse values ourselves rather than let typer do it, so that every refusal has the same form:
+`--epochs must be a whole number from 1 on; got '0'.`
+"""
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
 from bbalpha.cli.doors import Refusal
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Unknown = Annotated[
-    Literal["error", "ignore"],
-    typer.Option(
-        metavar="error|ignore",
-        help="What to do with a text that training did not see: refuse it, or treat it as none of "
-        "the known ones.",
-    ),
-]
+NONE = "none"  # an empty list, as users type it
+
+
+def choice(option: str, names: Sequence[str]) -> Callable[[Any], str]:
+    """A parser for an option whose value must be one of these names."""
+
+    def parse(value: Any) -> str:
+        if value not in names:
+            *others, last = names
+            rule = f"{', '.join(others)} or {last}" if others else last
+            raise Refusal(f"{option} must be {rule}; got {value!r}.")
+        return value
+
+    return parse
+
+
+def whole_number(option: str, lowest: int, highest: int | None = None) -> Callable[[Any], int]:
+    """A parser for an option whose value must be a whole number in this range, ends included."""
+    rule = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
+
+    def parse(value: Any) -> int:
+        number = _parsed(int, value)
+        if number is None or number < lowest or (highest is not None and number > highest):
+            raise Refusal(f"{option} must be a whole number {rule}; got {value!r}.")
+        return number
+
+    return parse
+
+
+def finite_number(option: str, positive: bool = False) -> Callable[[Any], float]:
+    """A parser for an option whose value must be a finite number, or a positive one."""
+
+    def parse(value: Any) -> float:
+        number = _parsed(float, value)
+        if number is None or not math.isfinite(number) or (positive and number <= 0):
+            rule = "positive and finite" if positive else "a finite number"
+            raise Refusal(f"{option} must be {rule}; got {value!r}.")
+        return number
+
+    return parse
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """The numbers of a comma-separated list; NaN stands for a word that is not a number."""
+    parsed = (_parsed(float, word) for word in text.split(","))
+    return tuple(math.nan if number is None else number for number in parsed)
 
 
 def hidden_sizes(text: str) -> tuple[int, ...]:
-    """The sizes of the hidden layers: 100,50 are two, none or 0 the linear model."""
-    if text.strip().lower() in ("0", "none"):
+    """The sizes of the hidden layers: 100,50 are two; none or 0 is the linear model."""
+    if text.strip().lower() in ("0", NONE):
         return ()
     sizes = [word.strip() for word in text.split(",")]
     if not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
         raise Refusal(
-            "--hidden must be whole numbers from 1 on, separated by commas, or none; "
-            f"got --hidden {text!r}."
+            f"--hidden must be whole numbers from 1 on, separated by commas, or none; got {text!r}."
         )
     return tuple(map(int, sizes))
 
 
-def numbers(text: str) -> tuple[float, ...]:
-    """The numbers of a list that is separated by commas; NaN if it is none."""
-    try:
-        return tuple(float(word) for word in text.split(","))
-    except ValueError:
-        return (math.nan,)
-
-
 def quantile_levels(text: str) -> tuple[float, ...]:
-    """The levels of the quantiles; none for none."""
-    if text.strip().lower() == "none":
+    """The levels of the quantiles; () for none."""
+    if text.strip().lower() == NONE:
         return ()
     levels = numbers(text)
     if not all(0 < level < 1 for level in levels) or len(set(levels)) < len(levels):
         raise Refusal(
             "--quantiles must be different numbers between 0 and 1, separated by commas, or none; "
-            f"got --quantiles {text!r}."
+            f"got {text!r}."
         )
     return levels
+
+
+def _parsed(kind: Callable[[Any], Any], value: Any) -> Any:
+    """The value as a number of that kind, or None."""
+    try:
+        return kind(value)
+    except ValueError:
+        return None
+
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
+NewData = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="CSV or Parquet file with the columns of the training table."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Unknown = Annotated[
+    str,
+    typer.Option(
+        metavar="error|ignore",
+        parser=choice("--unknown", ("error", "ignore")),
+        help="What to do with a text that the training table did not have: refuse it, or treat it "
+        "as none of the known ones.",
+    ),
+]

@@ -1,24 +1,40 @@
-"""Paths: files, checked before the work; those that are written are replaced whole after it."""
+"""Paths: files are checked before the work, and replaced whole after it."""
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bbalpha import files
 from bbalpha.cli.doors import Refusal
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def check_input(path: Path) -> None:
+    """Refuse a file that is not there, without importing what could read it."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise Refusal(f"{path} does not exist.") from None
+    except OSError as error:
+        raise Refusal(f"{path} cannot be read: {_reason(error)}.") from None
+    if path.is_dir():
+        raise Refusal(f"{path} is a folder, not a file.")
 
 
 def check_output(
     path: Path, option: str, others: Sequence[Path], may_be_device: bool = False
 ) -> None:
-    """Refuse a path that could not be written, or that is one of the other files of the command.
+    """Refuse a path that cannot be written, or that is one of the other files of the command.
 
     Args:
-        path: The file that will be written.
-        option: What the user calls it.
+        path: The file to be written.
+        option: The option that names it.
         others: Files that must stay as they are.
-        may_be_device: Whether something like /dev/null will do.
+        may_be_device: Whether the path may be something like /dev/null.
     """
     try:
         if path.is_dir():
@@ -29,44 +45,47 @@ def check_output(
         if is_device and not may_be_device:
             raise Refusal(f"{option} must be a file; got the device {path}.")
         if not is_device:
-            temporary_name(path).touch()
-            temporary_name(path).unlink()
+            _try_writing(path)
     except OSError as error:
         raise _unwritable(path, option, error) from None
 
 
-def check_model(path: Path) -> None:
-    """Refuse a model that is not there, before anything is imported."""
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "nothing of that name"
-        raise Refusal(f"{path} must be a model file; got {found}.")
+def check_picture(path: Path, option: str) -> None:
+    """Refuse a name that does not say which kind of picture it is."""
+    if path.suffix.lower() not in PICTURES:
+        *others, last = PICTURES
+        raise Refusal(f"{option} must end in {', '.join(others)} or {last}; got {path}.")
 
 
 @contextmanager
 def replacing(path: Path, option: str) -> Iterator[Path]:
-    """A name to write under, which becomes the file if all goes well and disappears otherwise."""
+    """`bbalpha.files.replacing`, with a refusal if the file cannot be written."""
     try:
-        yield temporary_name(path)
-        temporary_name(path).replace(path)
+        with files.replacing(path) as temporary:
+            yield temporary
     except OSError as error:
         raise _unwritable(path, option, error) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary_name(path).unlink()
 
 
-def temporary_name(path: Path) -> Path:
-    """Where a file is written before it takes its name."""
-    return path.with_name(f".{path.name}.{os.getpid()}")
+def _try_writing(path: Path) -> None:
+    """Raise an OSError if a file could not be written where the path, or its link, points to."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(FileNotFoundError):
+        target.stat()  # fails if the name is too long
+    with tempfile.TemporaryFile(dir=target.parent):
+        pass
 
 
 def _same_file(path: Path, other: Path) -> bool:
-    """Whether both are one file under two names."""
+    """Whether both are the same file under two names."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
     return False
 
 
 def _unwritable(path: Path, option: str, error: OSError) -> Refusal:
-    reason = (error.strerror or str(error)).lower()
-    return Refusal(f"{option} must be a file that can be written; got {path}: {reason}.")
+    return Refusal(f"{option} must be a file that can be written; got {path}: {_reason(error)}.")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,51 +1,43 @@
-"""The picture of a fit: what the model says of the rows that it was trained on."""
+"""The picture of a fit: predictions and calibration on the training rows."""
 
 import warnings
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
-from bbalpha.cli.doors import Refusal
 from bbalpha.cli.paths import replacing
+from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
 from bbalpha.cli.scores import LEVEL, levels_needed, pit_and_crps
 
-BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito, told apart by every eye
+BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind readers
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
-Z90 = 1.645  # a Gaussian lies within this many deviations with probability 90 %
-FORMATS = (".png", ".pdf", ".svg")
-NUM_INTERVALS = 300  # that can be seen beside each other
+Z90 = 1.645  # 90 % of a Gaussian lies within this many standard deviations
+NUM_INTERVALS = 300  # that can be seen side by side
 NUM_BINS = 10
 
 
-def check_format(path: Path) -> None:
-    """Refuse a name that does not end in a kind of picture."""
-    if path.suffix.lower() not in FORMATS:
-        raise Refusal(f"--plot must end in one of {', '.join(FORMATS)}; got {path}.")
-
-
 def draw_fit(path: Path, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
-    """Draw the fit of these rows, and write the picture whole or not at all."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
+    """Draw how the model fits these rows, and write the picture whole or not at all."""
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # of a column's name
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # in a column's name
         figure = Figure(figsize=(10, 4.8), dpi=150, layout="constrained")
         axes = figure.subplots(1, 2)
         if model.target.task == "regression":
             _draw_numbers(axes, model, features, targets)
         else:
             _draw_classes(axes, model, features, targets)
-        rows = f"{len(targets):,} rows of the training table, which are no test"
-        figure.suptitle(f"{_plain(model.target.name)}: {rows}")
+        rows = count(len(targets), "training row")
+        figure.suptitle(f"{_plain(model.target.name)}: {rows} (not a test)")
         with replacing(path, "--plot") as temporary:
             figure.savefig(temporary, format=path.suffix.lower().removeprefix("."))
 
 
 def _draw_numbers(axes: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
-    """Predictions against observations, and whether intervals hold what they say."""
+    """Predictions against observations, and the coverage of central intervals."""
     shown = np.linspace(0, len(targets) - 1, min(len(targets), NUM_INTERVALS)).astype(int)
     lower, upper = model.estimator.predict_interval(features[shown], LEVEL).T
     mean = model.estimator.predict(features[shown])
@@ -69,7 +61,7 @@ def _draw_numbers(axes: Any, model: Model, features: np.ndarray, targets: np.nda
 
 
 def _draw_diagonal(axis: Any, levels: np.ndarray, num_rows: int) -> None:
-    """Where a calibrated model lies, and what chance makes of it."""
+    """The line of a calibrated model, in the band that chance allows."""
     chance = Z90 * np.sqrt(levels * (1 - levels) / num_rows)
     low, high = 100 * np.clip(levels - chance, 0, 1), 100 * np.clip(levels + chance, 0, 1)
     axis.fill_between(100 * levels, low, high, color="0.9", linewidth=0, label="calibrated")
@@ -78,7 +70,7 @@ def _draw_diagonal(axis: Any, levels: np.ndarray, num_rows: int) -> None:
 
 
 def _draw_classes(axes: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
-    """How often the predicted label is right, and how probable the true one was."""
+    """Accuracy against confidence, and the probabilities of the true classes."""
     probabilities = model.probabilities(features)
     labels = np.array([model.target.classes.index(label) for label in targets])
     confidence = probabilities.max(axis=1)
@@ -99,20 +91,20 @@ def _draw_classes(axes: Any, model: Model, features: np.ndarray, targets: np.nda
         left.annotate(
             f"{number:,}", (x, y), (-9, -4), textcoords="offset points", ha="right", color="0.4"
         )
-    left.set(xlim=(0, 104), ylim=(0, 104), title="Reliability (with numbers of rows)")
-    left.set(xlabel="probability of the predicted class (%)", ylabel="predicted right (%)")
+    left.set(xlim=(0, 104), ylim=(0, 104), title="Reliability (with the number of rows)")
+    left.set(xlabel="probability of the predicted class (%)", ylabel="correct predictions (%)")
     left.legend(frameon=False, loc="upper left")
 
     given = 100 * probabilities[np.arange(len(labels)), labels]
     edges = np.linspace(0, 100, 2 * NUM_BINS + 1)
-    colors = {"predicted right": BLUE, "predicted wrong": ORANGE}
+    colors = {"correct prediction": BLUE, "wrong prediction": ORANGE}
     parts = [given[right_label], given[~right_label]]
     right.hist(parts, edges, stacked=True, color=list(colors.values()), label=list(colors))
-    right.set(xlabel="probability of the true class (%)", ylabel="rows", xlim=(0, 100))
-    right.set_title("How probable the observed classes were")
-    right.legend(frameon=False, loc="upper left")
+    right.set(xlabel="probability (%)", ylabel="rows", xlim=(0, 100))
+    right.set_title("Probability of the true class")
+    right.legend(frameon=False, loc="best")
 
 
 def _plain(text: str) -> str:
-    """The text without what matplotlib would take for a formula."""
+    """The text with dollar signs escaped, so that matplotlib sees no formula in it."""
     return text.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""What is printed: with style on a terminal, plain and never cut in a pipe."""
+"""Printing: styled on a terminal, plain and never truncated in a pipe."""
 
 import json
 import math
@@ -17,14 +17,9 @@ def print_facts(facts: Mapping[str, str]) -> None:
         width = max(map(len, facts))
         typer.echo("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from bbalpha.cli.terminal import show_facts
 
-    grid = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        grid.add_row(Text(name, "bold"), Text(value))
-    Console().print(grid)
+    show_facts(facts)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -35,16 +30,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
             typer.echo("  ".join(cells).rstrip())
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from bbalpha.cli.terminal import show_table
 
-    table = Table()
-    for name in header:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    show_table(header, rows)
 
 
 def print_json(value: Any) -> None:
@@ -53,14 +41,14 @@ def print_json(value: Any) -> None:
 
 
 def print_bytes(data: bytes) -> None:
-    """Print data as they are, whatever the encoding of the terminal."""
+    """Print the bytes as they are, whatever the encoding of the terminal."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """Say something beside the result."""
+    """Print a remark, which is not part of the result, to standard error."""
     if not quiet:
         typer.echo(text, err=True)
 

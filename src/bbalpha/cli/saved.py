@@ -1,5 +1,6 @@
-"""Saved models: an estimator together with the table that it was fitted to."""
+"""Saved models: an estimator together with the encoding of the table that it was fitted to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pandas
 
 from bbalpha.cli.doors import Refusal, refusing
+from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.classifier import BBAlphaClassifier
 from bbalpha.interfaces.regressor import BBAlphaRegressor
@@ -20,11 +22,11 @@ CLASSES = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted estimator and what it needs to read a table.
+    """An estimator and the encoding that it needs to read a table.
 
     Attributes:
-        estimator: The regressor, or the classifier, whose labels are those of the file as text.
-        encoder: How the other columns become its features.
+        estimator: The regressor, or the classifier, whose labels are the texts in the file.
+        encoder: How the input columns become features.
         target: The column that it predicts.
         dropped: Columns that were left out; a new table may have them or not.
     """
@@ -35,7 +37,7 @@ class Model:
     dropped: tuple[str, ...]
 
     def features(self, frame: pandas.DataFrame, unknown: str) -> np.ndarray:
-        """The inputs of a new table, which may hold the target and what was left out."""
+        """The inputs of a new table, which may have the target and the dropped columns, too."""
         allowed = (self.target.name, *self.dropped)
         with refusing(TableError):
             return self.encoder.encode(frame, unknown=unknown, allowed=allowed)
@@ -43,28 +45,37 @@ class Model:
     def targets(self, frame: pandas.DataFrame) -> np.ndarray:
         """The targets of a table as the estimator takes them."""
         with refusing(TableError):
-            return as_labels(self.target, self.target.encode(frame))
+            return labels_of(self.target, self.target.encode(frame))
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
-        """Those of every class, in the order of the target's classes."""
+        """The probability of every class, in the order of the target's classes."""
         order = [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
         return self.estimator.predict_proba(features)[:, order]
 
+    def predictions(self, features: np.ndarray, levels: Sequence[float]) -> pandas.DataFrame:
+        """A row of predictions for every row of features.
 
-def as_labels(target: Target, encoded: np.ndarray) -> np.ndarray:
-    """Encoded targets with the labels in place of their numbers, where there are labels."""
-    if target.task == "regression":
-        return encoded
-    return np.array(target.classes, dtype=object)[encoded]
-
-
-def new_estimator(task: str, settings: dict[str, Any]) -> Any:
-    """The estimator of the task, not yet fitted."""
-    return ESTIMATORS[task](**settings)
+        Args:
+            features: The inputs.
+            levels: Quantiles to predict, if the target is a number.
+        """
+        if self.target.task == "classification":
+            probabilities = self.probabilities(features)
+            labels = [self.target.classes[index] for index in probabilities.argmax(axis=1)]
+            names = [f"p_{label}" for label in self.target.classes]
+            table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
+            table.insert(0, "prediction", labels)
+            return table
+        mean, std = self.estimator.predict(features, return_std=True)
+        columns = {"mean": mean, "std": std}
+        if levels:
+            values = self.estimator.predict_quantiles(features, levels)
+            columns |= {f"q{level!r}": values[:, index] for index, level in enumerate(levels)}
+        return pandas.DataFrame(columns)
 
 
 def write_model(path: Path, model: Model) -> None:
-    """Write a model, whole or not at all."""
+    """Write a model to a file, whole or not at all."""
     table = {
         "encoder": model.encoder.to_json(),
         "target": model.target.to_json(),
@@ -75,47 +86,48 @@ def write_model(path: Path, model: Model) -> None:
 
 
 def read_model(path: Path) -> Model:
-    """The model in a file, which may come from anyone."""
+    """The model in a file, which is not trusted."""
     estimator, table = read_estimator(path)
     if table is None:
         raise Refusal(
-            f"{path} must be a model that bbalpha fit has written; got one that was saved from "
-            "Python, which does not say how columns become features."
+            f"{path} was saved from Python, so it does not say how columns become features; this "
+            "command needs a model that bbalpha fit has written."
         )
-    try:
-        return _model_of_table(estimator, table)
-    except TableError as error:
-        raise Refusal(f"{path} must be an intact model; got one in which {error}") from None
+    return model_of(path, estimator, table)
 
 
 def read_estimator(path: Path) -> tuple[Any, Any]:
-    """The estimator in a file, and what it says of a table, not yet checked."""
+    """The estimator in a file, and the encoding of its table, which is not checked yet."""
+    with refusing(OSError, ValueError):
+        return estimator_file.read(path, CLASSES)
+
+
+def model_of(path: Path, estimator: Any, table: Any) -> Model:
+    """The model that a file describes, if the estimator and the encoding belong together."""
     try:
-        with refusing(OSError, ValueError):
-            return estimator_file.read(path, CLASSES)
-    except Refusal as refusal:  # in the words of Python, where it is an argument
-        raise Refusal(refusal.message.replace("path must name", "MODEL must be", 1)) from None
+        return _checked_model(estimator, table)
+    except TableError as error:
+        raise Refusal(f"{path} is not a valid bbalpha model: {error}") from None
 
 
-def _model_of_table(estimator: Any, table: Any) -> Model:
-    """The model, provided that the estimator and the table belong together."""
+def _checked_model(estimator: Any, table: Any) -> Model:
     if not isinstance(table, dict) or set(table) != KEYS:
-        raise TableError("the table is not described by an encoder, a target and what was dropped.")
+        raise TableError("its table is not described by an encoder, a target and dropped columns.")
     encoder, target = Encoder.from_json(table["encoder"]), Target.from_json(table["target"])
     dropped = table["dropped"]
     if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
         raise TableError("the dropped columns are not a list of names.")
     if {target.name, *dropped} & {column.name for column in encoder.columns}:
-        raise TableError("the target or a dropped column is among the inputs.")
+        raise TableError("the target or a dropped column is also an input.")
     if not isinstance(estimator, ESTIMATORS[target.task]):
-        raise TableError(f"a {type(estimator).__name__} has a {target.task} as its target.")
-    if estimator.n_features_in_ != len(encoder.feature_names):
+        raise TableError(f"a {type(estimator).__name__} has the target of a {target.task}.")
+    num_features = len(encoder.feature_names)
+    if estimator.n_features_in_ != num_features:
         raise TableError(
-            f"{estimator.n_features_in_} features of the estimator stand against "
-            f"{len(encoder.feature_names)} of its table."
+            f"the estimator has {estimator.n_features_in_} features, but its table {num_features}."
         )
     if set(getattr(estimator, "classes_", ())) != set(target.classes):
-        raise TableError("the classes of the estimator are not those of its target.")
+        raise TableError("the classes of the estimator and of its target differ.")
     if target.task == "regression" and not estimator._is_vector:
         raise TableError(f"the estimator has {estimator.n_outputs_} targets.")
     return Model(estimator, encoder, target, tuple(dropped))

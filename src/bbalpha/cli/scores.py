@@ -1,4 +1,4 @@
-"""Scores of a model on rows whose targets are known."""
+"""Scores of a model on rows with known targets."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ import numpy as np
 from bbalpha import metrics
 from bbalpha.cli.saved import Model
 
-LEVEL = 0.9  # of the intervals whose coverage is told
-NUM_DRAWS = 1000  # of each target, for what is not known in closed form
-ROWS_AT_ONCE = 2000  # whose draws are in memory
+LEVEL = 0.9  # of the intervals whose coverage is measured
+NUM_DRAWS = 1000  # of each target, for scores without a closed form
+ROWS_AT_ONCE = 2000  # rows whose draws are in memory
 
 
 def scores_of(model: Model, features: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
-    """All scores, by the names they have in JSON; a standard error of one row is NaN."""
+    """All scores under their names in JSON; the standard error of a single row is NaN."""
     log_densities = model.estimator.score_samples(features, targets)
     several = len(log_densities) > 1
     scores = {
@@ -29,14 +29,14 @@ def scores_of(model: Model, features: np.ndarray, targets: np.ndarray) -> dict[s
 
 
 def levels_needed(pit: np.ndarray) -> np.ndarray:
-    """The level of the central interval that just reaches each target."""
+    """The level of the narrowest central interval that contains each target."""
     return np.abs(2 * pit - 1)
 
 
 def pit_and_crps(
     estimator: Any, features: np.ndarray, targets: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """`metrics.pit` of every target and `metrics.crps` of all, from draws of the predictions."""
+    """`metrics.pit` of every target and `metrics.crps` of all, from draws of new targets."""
     pit, total = [], 0.0
     for start in range(0, len(targets), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)

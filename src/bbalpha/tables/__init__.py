@@ -1,8 +1,10 @@
-"""Tables: what the command line needs between a file and a matrix of numbers.
+"""Tables: from a file of rows to arrays of numbers, and from predictions back to a file.
 
-`read_table` reads a file, `Encoder` turns its columns into numbers, `Target` the one to be
-predicted, and `write_table` writes what came of it. Whatever is wrong with a file or with what was
-kept of one is told by a `TableError` of one sentence.
+`read_table` reads a file, `Encoder` turns its columns into features, `Target` encodes the column to
+predict, and `write_table` writes a table. All of them raise `TableError`, with a message of one
+sentence, when a file or a stored encoding is invalid.
+
+The modules need pandas and pyarrow, which the extra `cli` installs, but not jax.
 """
 
 from bbalpha.tables.encoder import Column, Encoder, drop_columns

@@ -1,16 +1,20 @@
-"""Cells: the columns of a table as numbers, days and texts.
+"""Cells: the columns of a table as numbers, days and text.
 
-A column arrives as whatever pandas holds (texts of a CSV file, typed values of a Parquet file) and
-is first brought to one of three arrow types: text, float64 or timestamp. From there it is read as
-the kind that the encoder asks for; what cannot be read becomes NaN, for the caller to report.
+A column arrives as a pandas series: text from a CSV file, typed values from a Parquet file. It is
+first converted to one of three arrow types: text, float64 or timestamp. From there it is read as
+the kind that the encoder asks for; a cell that cannot be read becomes NaN, for the caller to
+report.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy
-    import pandas
+import numpy as np
+import pandas
+import pyarrow
+import pyarrow.compute
+
+pc: Any = pyarrow.compute  # makes its functions at run time, so a type checker sees none of them
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?", "-")
 
@@ -19,7 +23,7 @@ DECIMAL_COMMA = r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?"
 DECIMAL_POINT = r"[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?"
 THOUSANDS = r"[+-]?[1-9][0-9]{0,2},[0-9]{3}"
 WHOLE = r"[+-]?[0-9]+"
-GROUPED = r"[+-]?[0-9]+([.,][0-9]+)*,[0-9]+([.,][0-9]+)*"  # meant as a number, though not one
+GROUPED = r"[+-]?[0-9]+([.,][0-9]+)*,[0-9]+([.,][0-9]+)*"  # looks like a number, but is none
 DATE = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)? ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
@@ -28,15 +32,13 @@ DATE = (
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 
-def column_cells(column: "pandas.Series") -> Any:
+def column_cells(column: pandas.Series) -> Any:
     """The cells of a column as an arrow array of text, float64 or timestamp, null if missing.
 
-    Truth values become the texts True and False, as pandas writes them to CSV. A column of any
-    other type (lists, durations, a mixture) comes back as it is, or as None if arrow has no type
-    for it: `kind_of` then knows no kind.
+    Booleans become the texts True and False, as pandas writes them to CSV. A column of any other
+    type (lists, durations, a mixture) is returned as it is, or as None if arrow has no type for it;
+    `kind_of` then returns None.
     """
-    import pyarrow
-
     try:
         cells = pyarrow.array(column, from_pandas=True)
         whole = isinstance(cells, pyarrow.Array)
@@ -46,10 +48,7 @@ def column_cells(column: "pandas.Series") -> Any:
 
 
 def typed_cells(cells: Any) -> Any:
-    """An arrow array brought to text, float64 or timestamp, if it is of a type that can be."""
-    import pyarrow
-
-    pc = _compute()
+    """An arrow array converted to text, float64 or timestamp; other types stay as they are."""
     types, kind = pyarrow.types, cells.type
     if types.is_dictionary(kind):
         return typed_cells(cells.cast(kind.value_type))
@@ -62,17 +61,16 @@ def typed_cells(cells: Any) -> Any:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return cells.cast(pyarrow.float64(), safe=False)
     if types.is_date(kind) or types.is_timestamp(kind):
-        return cells.cast(pyarrow.timestamp("us"), safe=False)  # a time zone's are kept in UTC
+        return cells.cast(pyarrow.timestamp("us"), safe=False)  # times with a zone are in UTC
     return cells
 
 
 def with_decimal_points(cells: Any) -> Any:
-    """Text cells with decimal commas turned into points, where that is what the commas are.
+    """Text cells with decimal commas turned into points, unless the commas are ambiguous.
 
-    A column that mixes commas with points, or whole numbers with commas that could all be marks of
-    thousands, is left alone: 1,234 may then be a thousand times what it would be read as.
+    A column is left alone if it has both commas and points, or both whole numbers and commas that
+    could all separate thousands: 1,234 may then mean 1234 rather than 1.234.
     """
-    pc = _compute()
     commas = _matches(cells, DECIMAL_COMMA)
     thousands = pc.all(pc.invert(pc.and_not(commas, _matches(cells, THOUSANDS)))).as_py()
     mixed = _any(_matches(cells, DECIMAL_POINT)) or (thousands and _any(_matches(cells, WHOLE)))
@@ -82,10 +80,7 @@ def with_decimal_points(cells: Any) -> Any:
 
 
 def kind_of(cells: Any) -> str | None:
-    """What most of the present cells are: "number", "date" or "text"; None for other types."""
-    import pyarrow
-
-    pc = _compute()
+    """The kind of most present cells: "number", "date" or "text"; None for other types."""
     if cells is None:
         return None
     if not pyarrow.types.is_large_string(cells.type):
@@ -98,12 +93,8 @@ def kind_of(cells: Any) -> str | None:
     return "text"
 
 
-def numbers(cells: Any) -> "numpy.ndarray":
-    """The cells as float64, NaN where one is missing or not a number; may be infinite."""
-    import numpy as np
-    import pyarrow
-
-    pc = _compute()
+def numbers(cells: Any) -> np.ndarray:
+    """The cells as float64, possibly infinite; NaN if a cell is missing or not a number."""
     if cells.type == pyarrow.float64():
         return _as_numpy(cells)
     if not pyarrow.types.is_large_string(cells.type):
@@ -113,22 +104,17 @@ def numbers(cells: Any) -> "numpy.ndarray":
     return _as_numpy(parsed)
 
 
-def days(cells: Any) -> "numpy.ndarray":
-    """The cells as days since 1970-01-01 UTC, NaN where one is missing or not a date.
+def days(cells: Any) -> np.ndarray:
+    """The cells as days since 1970-01-01 UTC; NaN if a cell is missing or not a date.
 
-    A time without an offset is taken as UTC.
+    A time without an offset counts as UTC.
     """
-    import numpy as np
-    import pandas
-    import pyarrow
-
-    pc = _compute()
     if cells.type == pyarrow.float64():
         return np.full(len(cells), np.nan)
     if pyarrow.types.is_large_string(cells.type):
         nothing = pyarrow.scalar(None, cells.type)
         dates = pc.if_else(_matches(cells, DATE), cells, nothing)
-        # A ninth decimal would have pandas count in nanoseconds, which span three centuries only.
+        # With nine decimals pandas would count in nanoseconds, which span only six centuries.
         dates = pc.replace_substring_regex(dates, r"(\.[0-9]{6})[0-9]+", r"\1")
         times = pandas.to_datetime(
             dates.to_pandas(), format="ISO8601", utc=True, errors="coerce"
@@ -140,10 +126,7 @@ def days(cells: Any) -> "numpy.ndarray":
 
 
 def texts(cells: Any) -> Any:
-    """The cells as text: a number or a date of a Parquet file as it would be written in CSV."""
-    import pyarrow
-
-    pc = _compute()
+    """The cells as text; numbers and dates from Parquet are spelled as they would be in CSV."""
     if pyarrow.types.is_large_string(cells.type):
         return cells
     distinct = pc.unique(cells.drop_null())
@@ -156,21 +139,17 @@ def texts(cells: Any) -> Any:
 
 
 def distinct_texts(cells: Any) -> list[str]:
-    """The different texts that are present, sorted."""
-    pc = _compute()
+    """The distinct texts, sorted; missing cells are left out."""
     return sorted(pc.unique(cells.drop_null()).to_pylist())
 
 
-def codes(cells: Any, categories: Sequence[Any]) -> "numpy.ndarray":
-    """Where each cell stands among the categories, −1 if nowhere; None is a missing cell's."""
-    import pyarrow
-
-    pc = _compute()
+def codes(cells: Any, categories: Sequence[Any]) -> np.ndarray:
+    """The index of each cell in `categories`, −1 if it is not there; None stands for missing."""
     where = pc.index_in(cells, value_set=pyarrow.array(categories, cells.type))
     return _as_numpy(pc.fill_null(where, -1))
 
 
-def is_missing(cells: Any) -> "numpy.ndarray":
+def is_missing(cells: Any) -> np.ndarray:
     """Whether each cell is missing."""
     return _as_numpy(cells.is_null())
 
@@ -185,35 +164,21 @@ def _date_text(value: Any) -> str:
 
 
 def _trimmed(cells):
-    """Texts without the space around them, null where they are tokens of a missing value."""
-    import pyarrow
-
-    pc = _compute()
+    """Texts without surrounding white space; null where one of them marks a missing value."""
     cells = pc.utf8_trim_whitespace(cells)
     missing = pc.is_in(cells, value_set=pyarrow.array(MISSING, cells.type))
     return pc.if_else(missing, pyarrow.scalar(None, cells.type), cells)
 
 
 def _matches(cells, pattern):
-    """Whether each whole cell matches the pattern; a missing one does not."""
-    pc = _compute()
+    """Whether the pattern matches each cell as a whole; a missing cell does not match."""
     return pc.fill_null(pc.match_substring_regex(cells, rf"\A(?:{pattern})\z"), False)
 
 
 def _any(mask):
-    pc = _compute()
     return bool(pc.any(mask).as_py())
 
 
 def _as_numpy(cells):
-    """A numpy array that may be written to, whether the cells are in one chunk or several."""
-    import numpy as np
-
+    """A writable numpy array, whether the cells are in one chunk or several."""
     return np.array(cells.to_numpy(zero_copy_only=False))
-
-
-def _compute() -> Any:
-    """The functions of arrow, which are made at run time where a type checker sees none."""
-    import pyarrow.compute
-
-    return pyarrow.compute

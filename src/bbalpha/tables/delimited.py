@@ -1,6 +1,6 @@
-"""Delimited text: a CSV file of one of five delimiters, as columns of text.
+"""Delimited text: a CSV file with one of five delimiters, as columns of text.
 
-Python's csv module splits it, because it counts lines: a message can say where a file is wrong.
+Python's csv module splits the lines, because it counts them: a message can say which line is wrong.
 """
 
 import csv
@@ -10,37 +10,37 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
+
 from bbalpha.tables.cells import NUMBER, typed_cells, with_decimal_points
 from bbalpha.tables.messages import TableError, check_names, listing
 
 DELIMITERS = (",", ";", "\t", "|")
-NO_DELIMITER = "\x1f"  # a control character, which text may not contain
-NUM_SNIFFED = 50  # rows from which the delimiter is found
-SNIFFED_LENGTH = 1_000_000  # characters that hold them
+NO_DELIMITER = "\x1f"  # a control character that text never contains
+NUM_SNIFFED = 50  # rows that decide the delimiter
+SNIFFED_LENGTH = 1_000_000  # characters in which these rows are sought
 ROWS_PER_CHUNK = 20_000
 
-BINARY = bytes([*range(9), *range(14, 26), *range(27, 32)])  # bytes that text does not contain
+BINARY = bytes([*range(9), *range(14, 26), *range(27, 32)])  # bytes that text never contains
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def table_of_text(data: bytes, path: Path):
-    """The arrow table of a CSV file's bytes, all text.
+def table_of_text(data: bytes, path: Path) -> pyarrow.Table:
+    """The content of a CSV file as an arrow table whose columns are all text.
 
     Args:
-        data: The bytes, decompressed.
-        path: Where they come from, for messages.
+        data: The decompressed bytes of the file.
+        path: The file, for messages.
 
     Raises:
-        TableError: If they are not UTF-8 text, or not a table with named columns.
+        TableError: If the bytes are not UTF-8 text, or not a table with named columns.
     """
-    import pyarrow
-
     text = _decoded(data, path)
     delimiter = _delimiter(text)
     rows = _numbered_rows(text, delimiter, path)
     header = next((row for _, row in rows if not _is_blank(row)), [])
     if not header:
-        raise TableError(f"{path} must be a table; got an empty file.")
+        raise TableError(f"{path} is empty.")
     names = [name.strip() for name in header]
     _check_header(names, path)
     columns = _columns(_full_rows(rows, len(names), path), len(names))
@@ -52,21 +52,20 @@ def table_of_text(data: bytes, path: Path):
 def _decoded(data: bytes, path: Path) -> str:
     if data[:2] in UTF_16_MARKS:
         raise TableError(
-            f"{path} must be UTF-8 text; got UTF-16 "
-            "(convert it, for instance by iconv -f utf-16 -t utf-8)."
+            f"{path} is UTF-16 text, not UTF-8 "
+            "(convert it, for example with iconv -f utf-16 -t utf-8)."
         )
     if len(data.translate(None, BINARY)) < len(data):
         offset = next(number for number, byte in enumerate(data) if byte in BINARY)
         raise TableError(
-            f"{path} must be a table of text; got binary data, with byte "
-            f"0x{data[offset]:02x} in line {_line_of(data, offset)}."
+            f"{path} is not text: line {_line_of(data, offset)} has the byte 0x{data[offset]:02x}."
         )
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise TableError(
-            f"{path} must be UTF-8 text; got byte 0x{data[error.start]:02x} in line "
-            f"{_line_of(data, error.start)} (convert it, for instance by iconv -f latin1 -t utf-8)."
+            f"{path} is not UTF-8 text: line {_line_of(data, error.start)} has the byte "
+            f"0x{data[error.start]:02x} (convert it, for example with iconv -f latin1 -t utf-8)."
         ) from None
 
 
@@ -75,10 +74,10 @@ def _line_of(data: bytes, offset: int) -> int:
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter that splits the header and, of several, agrees best with the rows below.
+    """The delimiter that splits the header and most consistently the rows below it.
 
-    White space splits only if nothing else does and most of the rows agree, because the name of a
-    single column may contain it.
+    White space counts only if no other delimiter splits the header and most rows agree with it,
+    because the name of a single column may contain spaces.
     """
     start = text[:SNIFFED_LENGTH]
     best = max(DELIMITERS, key=lambda delimiter: _agreement(start, delimiter))
@@ -89,7 +88,7 @@ def _delimiter(text: str) -> str:
 
 
 def _agreement(text: str, delimiter: str) -> tuple[bool, float, int]:
-    """Whether a delimiter splits the header, what part of the rows agree, and into how many."""
+    """Whether a delimiter splits the header, the fraction of rows that agree, and their length."""
     rows = (row for row in _reader(text, delimiter, strict=False) if not _is_blank(row))
     try:
         lengths = [len(row) for row in itertools.islice(rows, NUM_SNIFFED + 1)]
@@ -107,14 +106,15 @@ def _reader(text: str, delimiter: str, strict: bool):
 
 
 def _numbered_rows(text: str, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the line it ends in."""
+    """The rows, each with the number of its last line."""
     reader = _reader(text, delimiter, strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
     except csv.Error as error:
         raise TableError(
-            f"{path} must have every quote closed; got line {reader.line_num}, where {error}."
+            f"{path} has an unclosed or misplaced quote, noticed in line {reader.line_num}: "
+            f"{error}."
         ) from None
 
 
@@ -130,11 +130,13 @@ def _check_header(names: list[str], path: Path) -> None:
     check_names(names, str(path))
 
 
-def _full_rows(rows: Iterator[tuple[int, list[str]]], num_cells: int, path: Path):
-    """The rows, each of as many cells as the header; blank lines are left out.
+def _full_rows(
+    rows: Iterator[tuple[int, list[str]]], num_cells: int, path: Path
+) -> Iterator[list[str]]:
+    """The rows, each with as many cells as the header; blank lines are skipped.
 
-    A blank line of a one-column table is a missing cell, unless nothing follows it: to leave it out
-    would put predictions beside the wrong lines.
+    In a table of one column a blank line is a missing cell, unless it is at the end: skipping it
+    would shift the predictions against the lines of the file.
     """
     num_blank = 0
     for line, row in rows:
@@ -146,16 +148,17 @@ def _full_rows(rows: Iterator[tuple[int, list[str]]], num_cells: int, path: Path
         num_blank = 0
         if len(row) != num_cells:
             raise TableError(
-                f"{path} must have as many cells in every line as in its header, {num_cells}; "
-                f"got {len(row)} in line {line}."
+                f"{path} has {_count(len(row))} in line {line}, but {num_cells} in its header."
             )
         yield row
 
 
-def _columns(rows: Iterator[list[str]], num_columns: int):
-    """The cells of each column, in chunks so that few are held as Python objects at a time."""
-    import pyarrow
+def _count(num_cells: int) -> str:
+    return "1 cell" if num_cells == 1 else f"{num_cells} cells"
 
+
+def _columns(rows: Iterator[list[str]], num_columns: int) -> list[pyarrow.ChunkedArray]:
+    """The cells of each column, in chunks so that only a few are Python objects at a time."""
     chunks = [[] for _ in range(num_columns)]
     while batch := list(itertools.islice(rows, ROWS_PER_CHUNK)):
         for column, cells in zip(chunks, zip(*batch, strict=True), strict=True):

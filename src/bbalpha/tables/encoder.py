@@ -1,14 +1,17 @@
 """The encoder: the columns of a table as the features of a model.
 
-A number is one feature, a date is one (days since 1970-01-01), and a text is one per category, of
-which at most one is 1. What a column was found to be in training is kept, as JSON in the model
-file, and a new table must agree with it.
+A column of numbers is one feature, and so is a column of dates (days since 1970-01-01). A column of
+text is one feature per category, of which at most one is 1. The model file stores as JSON what each
+column was in training, and a new table must agree with it.
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas
 
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.messages import (
@@ -25,28 +28,24 @@ from bbalpha.tables.messages import (
     quote,
 )
 
-if TYPE_CHECKING:
-    import numpy
-    import pandas
-
 KINDS = ("number", "date", "text")
 COLUMN_KEYS = ("name", "kind", "categories", "fill")
 
 MAX_CATEGORIES = 1000
-MAX_NEW_CATEGORIES = 20  # that a column may have though most of its rows bring a new one
+MAX_NEW_CATEGORIES = 20  # allowed even if most rows bring a category of their own
 MAX_FEATURES = 100_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one column of the training table was found to be.
+    """One column of the training table.
 
     Attributes:
         name: Its name in the header.
         kind: "number", "date" or "text".
-        categories: The different texts of a text column, sorted; None, the last, stands for a
-            missing text and is there if one was seen in training.
-        fill: What a missing number or date is replaced by, in days for a date; None to refuse it.
+        categories: The distinct texts of a text column, sorted; a last entry None stands for
+            missing texts if the training table had any.
+        fill: The replacement for a missing number or date (in days); None to refuse missing cells.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Column:
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of each feature: the column's own, or color=red for each category."""
+        """The name of each feature: the name of the column, or color=red for each category."""
         if self.kind != "text":
             return [self.name]
         return [f"{self.name}={'' if text is None else text}" for text in self.categories]
@@ -64,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoder:
-    """The columns a model was fitted to, and how each becomes features.
+    """The columns that a model was fitted to, and how each becomes features.
 
     Attributes:
         columns: In the order of the training table.
@@ -83,22 +82,18 @@ class Encoder:
 
     @classmethod
     def learn(
-        cls, frame: "pandas.DataFrame", *, text: Sequence[str] = (), impute: str | None = None
+        cls, frame: pandas.DataFrame, *, text: Sequence[str] = (), impute: str | None = None
     ) -> "Encoder":
         """Return the encoder of a training table.
 
-        A column is of numbers, or of dates written by ISO 8601, if more than half of its present
-        cells are; any other cell in it is then refused. Otherwise it is of text. Truth values are
-        text.
+        A column holds numbers, or dates as in ISO 8601, if more than half of its present cells do;
+        any other cell in it is then refused. Otherwise it holds text. Booleans are text.
 
         Args:
             frame: The input columns, as `read_table` returns them, without the target.
-            text: Columns to be treated as text, whatever they hold.
+            text: Columns to treat as text, whatever they hold.
             impute: "median" to fill missing numbers and dates with the median of their column, here
                 and in new tables; None to refuse them.
-
-        Returns:
-            The encoder.
 
         Raises:
             TableError: If a column cannot be encoded.
@@ -106,7 +101,7 @@ class Encoder:
         check_choice(impute, (None, "median"), "impute")
         names = list(frame.columns)
         if not names:
-            raise TableError("the table must have a column besides the target; got none.")
+            raise TableError("the table has no column besides the target.")
         check_names(names, "the table")
         for name in text:
             check_has_column(names, name, "--text")
@@ -119,23 +114,22 @@ class Encoder:
         return cls(columns)
 
     def encode(
-        self, frame: "pandas.DataFrame", *, unknown: str = "error", allowed: Sequence[str] = ()
-    ) -> "numpy.ndarray":
+        self, frame: pandas.DataFrame, *, unknown: str = "error", allowed: Sequence[str] = ()
+    ) -> np.ndarray:
         """Return the features of a table, float64 of shape (rows, features).
 
         A row's features depend on that row alone; the order of the columns does not matter.
 
         Args:
             frame: A table with the columns of the training table.
-            unknown: What to do with a text that training did not see: "error" to refuse it, or
-                "ignore" to encode it as zeros.
+            unknown: "error" to refuse a text that the training table did not have, "ignore" to
+                encode it as zeros.
             allowed: Other columns that the table may have, such as the target.
 
         Raises:
-            TableError: If columns are missing or too many, or a cell cannot be encoded.
+            TableError: If the table lacks a column or has another one, or if a cell cannot be
+                encoded.
         """
-        import numpy as np
-
         check_choice(unknown, ("error", "ignore"), "unknown")
         self._check_columns(list(frame.columns), allowed)
         readings = [_Reading(c.name, frame[c.name], known=c) for c in self.columns]
@@ -146,11 +140,11 @@ class Encoder:
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of each column of what `encode` returns."""
+        """The name of each feature, in the order of `encode`."""
         return [name for column in self.columns for name in column.feature_names]
 
     def to_json(self) -> dict[str, Any]:
-        """The encoder as an object that can be written as JSON."""
+        """The encoder as an object for JSON."""
         return {
             "columns": [
                 {"name": c.name, "kind": c.kind, "categories": list(c.categories), "fill": c.fill}
@@ -160,13 +154,13 @@ class Encoder:
 
     @classmethod
     def from_json(cls, obj: Any) -> "Encoder":
-        """Return the encoder that `to_json` was called on.
+        """Return the encoder that `to_json` described.
 
         Args:
-            obj: The object as read from JSON, which may come from anyone.
+            obj: An object read from JSON, which is not trusted.
 
         Raises:
-            TableError: If it is not what `to_json` could have returned.
+            TableError: If `to_json` could not have returned it.
         """
         check_keys(obj, ("columns",), "the encoder")
         if not isinstance(obj["columns"], list) or not obj["columns"]:
@@ -181,25 +175,24 @@ class Encoder:
         return cls(columns)
 
     def _check_columns(self, names: list[Any], allowed: Sequence[str]) -> None:
-        """Raise if the table lacks a column of the encoder or has one that nobody asked for."""
+        """Raise if the table lacks a column of the encoder or has one that is not allowed."""
         check_names(names, "the table")
         present, expected = set(names), {column.name for column in self.columns}
         extra = [name for name in names if name not in expected and name not in allowed]
         absent = [column.name for column in self.columns if column.name not in present]
         if absent:
             raise TableError(
-                "the table must have every column that the model was fitted to; "
-                f"got none named {_with_nearest(absent, extra)}."
+                f"the table lacks {_with_nearest(absent, extra)}, which the training table had."
             )
         if extra:
             raise TableError(
-                "the table must have no columns that the model was not fitted to; "
-                f"got {listing(extra)} (remove them from the file)."
+                "the table must have no columns that the training table lacked; "
+                f"got {listing(extra)}."
             )
 
 
 class _Reading:
-    """The cells of one column, and their values if they are of numbers or dates."""
+    """The cells of one column, and their values if they are numbers or dates."""
 
     def __init__(self, name, series, as_text=False, known=None):
         self.name, self.known = name, known
@@ -215,15 +208,13 @@ class _Reading:
         self.values: Any = self._checked_values()
 
     def column(self, impute):
-        """What the training table shows the column to be."""
+        """The column as the training table defines it."""
         if self.kind == "text":
             return Column(self.name, "text", self._categories())
         return Column(self.name, self.kind, fill=self._median() if impute else None)
 
     def features(self, column, unknown):
         """The block of the matrix for this column."""
-        import numpy as np
-
         if self.kind != "text":
             return np.where(self.missing, column.fill or 0.0, self.values)[:, None]
         codes = cells_of.codes(cells_of.texts(self.cells), column.categories)
@@ -235,9 +226,7 @@ class _Reading:
         return block
 
     def _checked_values(self):
-        """The numbers or days, NaN where missing; a cell that is neither is refused."""
-        import numpy as np
-
+        """The numbers or days, NaN where missing; any other cell is refused."""
         if self.kind == "text":
             return None
         values = {"number": cells_of.numbers, "date": cells_of.days}[self.kind](self.cells)
@@ -255,17 +244,17 @@ class _Reading:
     def _categories(self):
         texts = cells_of.texts(self.cells)
         categories = cells_of.distinct_texts(texts)
-        check_repeats(categories, len(texts), f"column {quote(self.name)}", self._remedy("--drop"))
+        remedy = f"; drop it with {option('--drop', self.name)}"
+        consequence = "it cannot help to predict new rows"
+        check_repeats(categories, len(texts), f"column {quote(self.name)}", consequence, remedy)
         return (*categories, None) if self.missing.any() else tuple(categories)
 
     def _median(self):
-        import numpy as np
-
-        # Halved first, for the mean of the middle two of large numbers not to overflow.
+        # Halved first, so that the mean of two large numbers does not overflow.
         return 2 * float(np.median(self.values[~self.missing] / 2))
 
     def _remedy(self, *flags):
-        """What to add to the command; a model that was fitted leaves only the file to change."""
+        """What to add to the command; for a fitted model, only the file can change."""
         if self.known:
             return " (correct it in the file)"
         effects = {"--text": "treats the column as text", "--drop": "leaves it out"}
@@ -276,50 +265,58 @@ class _Reading:
         found = "a missing value" if value is None else quote(value)
         known = [text for text in column.categories if text is not None]
         raise TableError(
-            f"column {quote(self.name)} must hold texts that the model was fitted to, "
-            f"{listing(known)}; got {found} in row {row + 1} "
-            "(--unknown ignore treats it as none of them)."
+            f"column {quote(self.name)} has {found} in row {row + 1}, but the training table had "
+            f"only {listing(known)} (--unknown ignore treats it as none of them)."
         )
 
 
-def drop_columns(frame: "pandas.DataFrame", names: Sequence[str]) -> "pandas.DataFrame":
+def drop_columns(frame: pandas.DataFrame, names: Sequence[str]) -> pandas.DataFrame:
     """Return the table without the columns of these names.
 
     Raises:
-        TableError: If there is no such column, telling the nearest.
+        TableError: If the table lacks one of them; the message suggests the nearest.
     """
     for name in names:
         check_has_column(list(frame.columns), name, "--drop")
     return frame.drop(columns=list(names))
 
 
-def check_repeats(texts: Sequence[str], num_rows: int, what: str, remedy: str = "") -> None:
-    """Raise if the different texts are too many for new rows to hold the same ones."""
+def check_repeats(
+    texts: Sequence[str], num_rows: int, what: str, consequence: str, remedy: str = ""
+) -> None:
+    """Raise if there are so many distinct texts that new rows will hardly repeat them.
+
+    Args:
+        texts: The distinct texts.
+        num_rows: The rows of the table.
+        what: The column that holds them, for the message.
+        consequence: What follows if rows do not share their texts, for the message.
+        remedy: What to do about it, for the message.
+    """
     num = len(texts)
     if num > MAX_CATEGORIES:
         raise TableError(
-            f"{what} must have at most {MAX_CATEGORIES} different texts; got {num}{remedy}."
+            f"{what} has {num} different texts, more than the limit of {MAX_CATEGORIES}{remedy}."
         )
     if num > MAX_NEW_CATEGORIES and 2 * num > num_rows:
-        raise TableError(
-            f"{what} must repeat its texts, because those of one row only tell nothing about new "
-            f"rows; got {num} different ones in {num_rows} rows{remedy}."
-        )
+        found = f"{num} different texts in {num_rows} rows"
+        found = "a different text in every row" if num == num_rows else found
+        raise TableError(f"{what} has {found}, so {consequence}{remedy}.")
 
 
 def _check_some_present(readings: Sequence[_Reading]) -> None:
-    """Raise, naming every such column, if all cells of a column are missing."""
+    """Raise if all cells of a column are missing, naming every such column."""
     empty = [reading.name for reading in readings if reading.missing.all()]
     if empty:
         drops = " ".join(option("--drop", name) for name in empty)
-        raise TableError(
-            "every column must have values in some rows; got all cells missing in "
-            f"{join([quote(name) for name in empty])} ({drops} to leave out what is empty)."
-        )
+        names = join([quote(name) for name in empty])
+        if len(empty) == 1:
+            raise TableError(f"column {names} is empty; drop it with {drops}.")
+        raise TableError(f"columns {names} are empty; drop them with {drops}.")
 
 
 def _check_present(readings: Sequence[_Reading], known: bool = False) -> None:
-    """Raise, naming every column and its count, if numbers or dates are missing."""
+    """Raise if numbers or dates are missing, with the count for every column."""
     counts = [(r.name, int(r.missing.sum())) for r in readings if r.missing.any()]
     if not counts:
         return
@@ -338,7 +335,7 @@ def _check_num_features(columns: Sequence[Column]) -> None:
 
 
 def _with_nearest(absent: list[str], others: list[str]) -> str:
-    """The names, each with the one of the others that could be meant."""
+    """The names, each with the most similar of the others."""
     near = {name: nearest(name, others) for name in absent[:5]}
     words = [quote(n) + (f" (nearest: {quote(m)})" if m else "") for n, m in near.items()]
     return join(words, len(absent) - len(words))
@@ -375,6 +372,6 @@ def _checked_fill(fill: Any, kind: str, what: str) -> float | None:
         return None
     if kind == "text" or isinstance(fill, bool) or not isinstance(fill, int | float):
         raise TableError(f"{what} must have a number to fill in, or none; got {quote(fill)}.")
-    if not abs(fill) <= sys.float_info.max:  # NaN is refused, too
+    if not abs(fill) <= sys.float_info.max:  # refuses NaN, too
         raise TableError(f"{what} must have a finite number to fill in; got {quote(fill)}.")
     return float(fill)

@@ -1,109 +1,106 @@
-"""Files: tables read from CSV or Parquet, compressed or not, and written likewise.
+"""Files: tables read from and written to CSV or Parquet, compressed or not.
 
-The suffix says which. The cells of a CSV file stay text: what they mean is for `Encoder` to find.
+The suffix of the name says which. The cells of a CSV file stay text; `Encoder` finds their meaning.
 """
 
 import bz2
-import contextlib
 import gzip
 import io
 import lzma
-import os
 import re
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas
+import pyarrow
+import pyarrow.parquet
+
+from bbalpha.files import replacing
 from bbalpha.tables.cells import typed_cells
 from bbalpha.tables.delimited import table_of_text
 from bbalpha.tables.messages import TableError, check_names
 
-if TYPE_CHECKING:
-    import pandas
-
 PARQUET_SUFFIXES = (".parquet", ".pq")
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip", ".zst")
 TAB_SUFFIXES = (".tsv", ".tab")
-OTHER_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods", ".json", ".jsonl")
+SPREADSHEET_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods")
+OTHER_SUFFIXES = (*SPREADSHEET_SUFFIXES, ".json", ".jsonl")
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_table(path: str | Path) -> "pandas.DataFrame":
+def read_table(path: str | Path) -> pandas.DataFrame:
     """Return the table of a CSV or Parquet file.
 
-    A file is Parquet if its name ends in .parquet or .pq; any other is taken as CSV, decompressed
-    if its name ends in .gz, .bz2, .xz, .zip or .zst. The delimiter (comma, semicolon, tab, bar or
-    white space) is found from the first lines. Space around names and cells is trimmed; empty
-    cells, NA, N/A, NaN, null, None, ? and - are missing. Where the delimiter is not a comma,
-    numbers may have a decimal comma.
+    A file is Parquet if its name ends in .parquet or .pq; any other file is read as CSV, after
+    decompression if its name ends in .gz, .bz2, .xz, .zip or .zst. The first lines tell the
+    delimiter: comma, semicolon, tab, vertical bar or white space. White space around names and
+    cells is removed; empty cells, NA, N/A, NaN, null, None, ? and - are missing. If the delimiter
+    is not a comma, numbers may have a decimal comma.
 
     Args:
         path: The file.
 
     Returns:
-        One column per name of the header: all text if the file is CSV, typed if it is Parquet.
+        One column per name in the header: text if the file is CSV, typed if it is Parquet.
 
     Raises:
         TableError: If the file cannot be read or is not a table with named columns and rows.
     """
-    import pyarrow
-
     path = Path(path)
     data = _decompressed(_bytes_of_file(path), path)
     is_parquet = path.suffix.lower() in PARQUET_SUFFIXES or data[:4] == b"PAR1"
     table: Any = _parquet_table(data, path) if is_parquet else table_of_text(data, path)
     if table.num_rows == 0:
-        raise TableError(f"{path} must have rows below its header; got none.")
+        raise TableError(f"{path} has no rows below its header.")
     columns = [typed_cells(column) for column in table.columns]
     return pyarrow.table(columns, names=table.column_names).to_pandas(date_as_object=False)
 
 
-def write_table(frame: "pandas.DataFrame", path: str | Path) -> None:
-    """Write a table as CSV or Parquet, compressed or not, as the suffix says.
+def write_table(frame: pandas.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV or Parquet, compressed or not, depending on the suffix.
 
-    The file appears whole or not at all: it is written under a temporary name, then renamed.
+    The file appears whole or not at all (`bbalpha.files.replacing`).
 
     Args:
         frame: The table; its index is not written.
-        path: The file. One that ends in .tsv or .tab is delimited by tabs.
+        path: The file. If its name ends in .tsv or .tab, tabs separate the cells.
 
     Raises:
-        TableError: If the file cannot be written; what was there before stays as it was.
+        TableError: If the file cannot be written; an existing file then stays unchanged.
     """
     path = Path(path)
     _check_suffix(path)
     data = _bytes_of_table(frame, path)
     try:
-        _replace(path, data)
+        with replacing(path) as temporary:
+            temporary.write_bytes(data)
     except OSError as error:
-        raise TableError(
-            f"{path} must be a file that can be written; got {_reason(error)}."
-        ) from None
+        raise TableError(f"{path} cannot be written: {_reason(error)}.") from None
 
 
 def _bytes_of_file(path: Path) -> bytes:
     _check_suffix(path)
     if path.is_dir():
-        raise TableError(f"{path} must be a file; got a folder.")
+        raise TableError(f"{path} is a folder, not a file.")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise TableError(f"{path} must be a file; got nothing of that name.") from None
-    except (OSError, ValueError) as error:  # the latter for a name with a zero byte
-        raise TableError(f"{path} must be a file that can be read; got {_reason(error)}.") from None
+        raise TableError(f"{path} does not exist.") from None
+    except (OSError, ValueError) as error:  # a ValueError if the name has a zero byte
+        raise TableError(f"{path} cannot be read: {_reason(error)}.") from None
     if not data:
-        raise TableError(f"{path} must be a table; got an empty file.")
+        raise TableError(f"{path} is empty.")
     return data
 
 
 def _check_suffix(path: Path) -> None:
-    if path.suffix.lower() in OTHER_SUFFIXES:
-        raise TableError(
-            f"{path} must be CSV or Parquet; got a name that ends in {path.suffix} "
-            "(a spreadsheet can be saved as CSV)."
-        )
+    suffix = path.suffix.lower()
+    if suffix in OTHER_SUFFIXES:
+        remedy = " (save the spreadsheet as CSV)" if suffix in SPREADSHEET_SUFFIXES else ""
+        raise TableError(f"{path} must be CSV or Parquet; got a name in {suffix}{remedy}.")
 
 
 def _reason(error: Exception) -> str:
@@ -120,22 +117,18 @@ def _decompressed(data: bytes, path: Path) -> bytes:
         *(OSError, EOFError, ValueError, RuntimeError),
         *(zlib.error, lzma.LZMAError, zipfile.BadZipFile),
     ) as error:
-        raise TableError(
-            f"{path} must be a complete {path.suffix} file; got {_one_line(error)}."
-        ) from None
+        raise TableError(f"{path} cannot be decompressed: {_one_line(error)}.") from None
 
 
 def _unzip(data: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX")]
         if len(names) != 1:
-            raise ValueError(f"{len(names)} files in it where one is expected")
+            raise ValueError(f"it holds {len(names)} files instead of one")
         return archive.read(names[0])
 
 
 def _unzstd(data: bytes) -> bytes:
-    import pyarrow
-
     with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as stream:
         return stream.read()
 
@@ -144,27 +137,22 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def _parquet_table(data: bytes, path: Path):
-    import pyarrow
-    import pyarrow.parquet
-
+def _parquet_table(data: bytes, path: Path) -> pyarrow.Table:
     try:
         table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read()
         table.validate(full=True)
     except (pyarrow.ArrowException, OSError) as error:
-        raise TableError(
-            f"{path} must be a complete Parquet file; got {_one_line(error)}."
-        ) from None
+        raise TableError(f"{path} is not a complete Parquet file: {_one_line(error)}.") from None
     table = table.select([name for name in table.column_names if not PANDAS_INDEX.fullmatch(name)])
     names = [name.strip() for name in table.column_names]
     if not names:
-        raise TableError(f"{path} must have columns; got none.")
+        raise TableError(f"{path} has no columns.")
     check_names(names, str(path))
-    # The notes that pandas leaves in the file would turn names back into numbers.
+    # The metadata that pandas leaves in the file would turn names back into numbers.
     return table.rename_columns(names).replace_schema_metadata(None)
 
 
-def _bytes_of_table(frame, path: Path) -> bytes:
+def _bytes_of_table(frame: pandas.DataFrame, path: Path) -> bytes:
     inner = path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
     if inner.suffix.lower() in PARQUET_SUFFIXES:
         data = frame.to_parquet(index=False)
@@ -177,7 +165,7 @@ def _bytes_of_table(frame, path: Path) -> bytes:
 def _compressed(data: bytes, suffix: str, name: str) -> bytes:
     match suffix:
         case ".gz":
-            return gzip.compress(data, mtime=0)  # no time, so that equal tables are equal files
+            return gzip.compress(data, mtime=0)  # without the time, equal tables give equal files
         case ".bz2":
             return bz2.compress(data)
         case ".xz":
@@ -185,8 +173,6 @@ def _compressed(data: bytes, suffix: str, name: str) -> bytes:
         case ".zip":
             return _zip(data, name)
         case ".zst":
-            import pyarrow
-
             return pyarrow.compress(data, codec="zstd", asbytes=True)
     return data
 
@@ -196,17 +182,3 @@ def _zip(data: bytes, name: str) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put the data in place of the file; a device or a pipe is written to, not replaced."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        path.write_bytes(data)
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

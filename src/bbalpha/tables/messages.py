@@ -1,7 +1,7 @@
-"""The error of a table, and the words that its sentences share.
+"""The error that a wrong table raises, and the wording that its messages share.
 
-A value from a file is shown by `quote`, which keeps it on one line, short and free of control
-characters, whoever wrote the file.
+Messages show values from files with `quote`, which keeps them short, on one line and free of
+control characters, whoever wrote the file.
 """
 
 import difflib
@@ -14,39 +14,39 @@ from typing import Any
 
 MAX_NAME_LENGTH = 1000
 QUOTED_LENGTH = 60
-NUM_COMPARED = 2000  # names among which the nearest is sought; the search is slow
+NUM_COMPARED = 2000  # names compared in the search for the nearest one, which is slow
 
 
 class TableError(ValueError):
-    """A table, or what was kept of one in a model file, cannot be used; the message says why."""
+    """A table, or its encoding in a model file, cannot be used; the message says why."""
 
 
 def quote(value: Any) -> str:
-    """The value in quotes, shortened, with control characters escaped."""
+    """The value as Python would write it, shortened, with control characters escaped."""
     if not isinstance(value, str):
-        return reprlib.repr(value)  # which bounds the depth, too
+        return reprlib.repr(value)  # limits the depth, too
     text = repr(value[: QUOTED_LENGTH + 1])
     return text if len(text) <= QUOTED_LENGTH + 2 else text[:QUOTED_LENGTH] + "…" + text[0]
 
 
 def listing(values: Sequence[Any], limit: int = 5) -> str:
-    """The first values, quoted, and how many more there are."""
+    """The first `limit` values, quoted, and the number of the others."""
     return join([quote(value) for value in values[:limit]], len(values) - limit)
 
 
 def join(words: Sequence[str], num_more: int = 0) -> str:
-    """The words in a row: a, b and c."""
+    """The words as a list in a sentence: a, b and c."""
     words = [*words, f"{num_more} more"] if num_more > 0 else list(words)
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def option(flag: str, name: str) -> str:
-    """An option of the command line as it would be typed: --drop 'living area'."""
+    """An option as it is typed on the command line: --drop 'living area'."""
     return f"{flag} {shlex.quote(name)}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of the names that is most alike, if any is."""
+    """The most similar of the names, or None if none is similar."""
     names = list(names)[:NUM_COMPARED]
     by_lower = {other.lower(): other for other in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
@@ -54,42 +54,51 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def check_names(names: Sequence[Any], what: str) -> None:
-    """Raise unless the names of columns are distinct texts that can be printed and typed.
+    """Raise unless the names of the columns are distinct texts that can be printed and typed.
 
     Args:
-        names: The names, which may be of any type.
-        what: What holds them, for the message.
+        names: The names, of any type.
+        what: The owner of the names, for the message.
     """
     for number, name in enumerate(names, start=1):
-        if not isinstance(name, str) or not name:
+        if name == "":
             raise TableError(
-                f"{what} must name every column; got {quote(name)} as the name of column {number} "
-                "(pandas writes an unnamed one unless to_csv is told index=False)."
+                f"{what} has no name for column {number} "
+                "(pandas writes a column without a name unless to_csv gets index=False)."
+            )
+        if not isinstance(name, str):
+            raise TableError(
+                f"{what} must have text as the name of every column; "
+                f"got {quote(name)} for column {number}."
             )
         if not name.isprintable() or len(name) > MAX_NAME_LENGTH:
             raise TableError(
-                f"{what} must name its columns by at most {MAX_NAME_LENGTH} printable characters; "
-                f"got {quote(name)} as the name of column {number}."
+                f"{what} must have column names of at most {MAX_NAME_LENGTH} printable characters; "
+                f"got {quote(name)} for column {number}."
             )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise TableError(
-            f"{what} must give each column another name; got {listing(repeated)} twice."
-        )
+        raise TableError(f"{what} has more than one column named {listing(repeated)}.")
 
 
 def check_has_column(names: Sequence[str], name: str, what: str) -> None:
-    """Raise unless the name is among the names, telling the nearest of them."""
+    """Raise unless the table has a column of that name; the message suggests the nearest.
+
+    Args:
+        names: The columns of the table.
+        name: The column that is wanted.
+        what: Who wants it, for the message: "--drop" or "target".
+    """
     if name in names:
         return
     near = nearest(name, names)
-    hint = f"the nearest is {quote(near)}" if near else f"the columns are {listing(names)}"
+    hint = f"did you mean {quote(near)}?" if near else f"the columns are {listing(names)}"
     if len(names) == 1 and re.search(rf"\b{re.escape(name)}\b", names[0]):
         hint = (
-            f"the only one is {quote(names[0])}; cells of a CSV file are told apart by comma, "
-            "semicolon, tab, bar or blank"
+            f"the only column is {quote(names[0])}; commas, semicolons, tabs, vertical bars or "
+            "spaces must separate the cells of a CSV file"
         )
-    raise TableError(f"{what} must be a column of the table; got {quote(name)} ({hint}).")
+    raise TableError(f"{what} {quote(name)} is not a column of the table ({hint}).")
 
 
 def check_choice(value: Any, choices: Sequence[Any], what: str) -> None:
@@ -100,7 +109,7 @@ def check_choice(value: Any, choices: Sequence[Any], what: str) -> None:
 
 
 def check_keys(obj: Any, keys: Sequence[str], what: str) -> None:
-    """Raise unless the value from a JSON text is an object of exactly these keys."""
+    """Raise unless a value read from JSON is an object with exactly these keys."""
     if not isinstance(obj, dict):
         raise TableError(f"{what} must be an object; got {quote(obj)}.")
     if set(obj) != set(keys):
@@ -109,6 +118,6 @@ def check_keys(obj: Any, keys: Sequence[str], what: str) -> None:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value from a JSON text is a string that can be written out as UTF-8."""
-    # JSON can spell half of a surrogate pair, on which printing and pyarrow would fail later.
+    """Whether a value read from JSON is a string that can be encoded as UTF-8."""
+    # JSON can contain half of a surrogate pair, which would make printing and pyarrow fail later.
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)

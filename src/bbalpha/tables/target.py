@@ -1,7 +1,11 @@
-"""The target: the column to be predicted, and whether it is a number or a class."""
+"""The target: the column to predict, which holds numbers or classes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow
 
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.encoder import MAX_CATEGORIES, check_repeats
@@ -17,10 +21,6 @@ from bbalpha.tables.messages import (
     quote,
 )
 
-if TYPE_CHECKING:
-    import numpy
-    import pandas
-
 TASKS = ("classification", "regression")
 
 
@@ -31,8 +31,8 @@ class Target:
     Attributes:
         name: Its name in the header.
         task: "regression" or "classification".
-        classes: The labels of a classification, sorted, numbers by size and written as in the
-            file; empty for a regression.
+        classes: The labels of a classification as they are spelled in the file, sorted, numbers by
+            size; empty for a regression.
 
     >>> import pandas
     >>> from bbalpha.tables import Target
@@ -49,23 +49,23 @@ class Target:
     classes: tuple[str, ...] = ()
 
     @classmethod
-    def learn(cls, frame: "pandas.DataFrame", name: str, task: str | None = None) -> "Target":
-        """Return what the column of that name is in a training table.
+    def learn(cls, frame: pandas.DataFrame, name: str, task: str | None = None) -> "Target":
+        """Return the target of a training table.
 
-        Texts are classes, and so are numbers of which only two are different; other numbers are a
-        regression. Dates are refused.
+        Texts are classes, and so are numbers if there are only two different ones; other numbers
+        make a regression. Dates are refused.
 
         Args:
             frame: The table.
-            name: The column to be predicted.
-            task: "regression" or "classification" to choose in place of that rule.
+            name: The column to predict.
+            task: "regression" or "classification" to override this rule.
 
         Raises:
-            TableError: If there is no such column, cells of it are missing or not what the task
-                needs, or all are the same.
+            TableError: If the table lacks the column, if a cell of it is missing or does not suit
+                the task, or if all cells are the same.
         """
         check_choice(task, (None, *TASKS), "task")
-        check_has_column(list(frame.columns), name, "the target")
+        check_has_column(list(frame.columns), name, "target")
         cells, kind = _cells(frame, name)
         if kind == "date":
             raise TableError(
@@ -81,14 +81,14 @@ class Target:
                 return cls(name, "regression")
         return cls(name, "classification", _classes(cells, name))
 
-    def encode(self, frame: "pandas.DataFrame") -> "numpy.ndarray":
-        """Return the targets of a table: float64 numbers, or integers that point into `classes`.
+    def encode(self, frame: pandas.DataFrame) -> np.ndarray:
+        """Return the targets of a table: numbers as float64, or classes as indices of `classes`.
 
         Raises:
-            TableError: If there is no such column, or a cell is missing, not a number or not one of
-                the classes.
+            TableError: If the table lacks the column, or if a cell is missing, not a number or not
+                one of the classes.
         """
-        check_has_column(list(frame.columns), self.name, "the target")
+        check_has_column(list(frame.columns), self.name, "target")
         cells, _ = _cells(frame, self.name)
         if self.task == "regression":
             return _numbers(cells, self.name)
@@ -98,18 +98,18 @@ class Target:
         return codes
 
     def to_json(self) -> dict[str, Any]:
-        """The target as an object that can be written as JSON."""
+        """The target as an object for JSON."""
         return {"name": self.name, "task": self.task, "classes": list(self.classes)}
 
     @classmethod
     def from_json(cls, obj: Any) -> "Target":
-        """Return the target that `to_json` was called on.
+        """Return the target that `to_json` described.
 
         Args:
-            obj: The object as read from JSON, which may come from anyone.
+            obj: An object read from JSON, which is not trusted.
 
         Raises:
-            TableError: If it is not what `to_json` could have returned.
+            TableError: If `to_json` could not have returned it.
         """
         check_keys(obj, ("name", "task", "classes"), "the target")
         check_names([obj["name"]], "the target")
@@ -120,15 +120,15 @@ class Target:
     def _refuse_unseen(self, cells, row):
         value = cells_of.texts(cells)[row].as_py()
         near = nearest(value, self.classes)
-        hint = f", of which the nearest is {quote(near)}" if near else ""
+        hint = f" (did you mean {quote(near)}?)" if near else ""
         raise TableError(
-            f"target {quote(self.name)} must hold classes that the model was fitted to, "
-            f"{listing(self.classes)}; got {quote(value)} in row {row + 1}{hint}."
+            f"target {quote(self.name)} has {quote(value)} in row {row + 1}, but the training "
+            f"table had only {listing(self.classes)}{hint}."
         )
 
 
 def _cells(frame, name):
-    """The cells of the target, none of them missing, and their kind."""
+    """The cells of the target and their kind; missing cells are refused."""
     cells = cells_of.column_cells(frame[name])
     kind = cells_of.kind_of(cells)
     if kind is None:
@@ -138,47 +138,42 @@ def _cells(frame, name):
         )
     missing = cells_of.is_missing(cells)
     if missing.any():
+        num, first = int(missing.sum()), missing.argmax() + 1
+        where = f"row {first}" if num == 1 else f"{num} rows, the first of which is row {first}"
         raise TableError(
-            f"target {quote(name)} must be known in every row; got {missing.sum()} missing, the "
-            f"first in row {missing.argmax() + 1} (remove those rows from the file)."
+            f"target {quote(name)} is missing in {where} (remove such rows from the file)."
         )
     return cells, kind
 
 
 def _classes(cells, name):
-    """The different labels, of which there must be two at least and not one per row."""
+    """The distinct labels: at least two, and not a new one in most rows."""
     distinct = _spellings(cells) if _all_finite(cells) else cells_of.distinct_texts(cells)
     _check_differ(distinct, name)
-    check_repeats(distinct, len(cells), f"target {quote(name)}")
+    check_repeats(distinct, len(cells), f"target {quote(name)}", "its classes cannot be learned")
     return tuple(distinct)
 
 
 def _check_differ(distinct, name):
     if len(distinct) < 2:
         raise TableError(
-            f"target {quote(name)} must have different values; "
-            f"got {quote(distinct[0])} in every row."
+            f"target {quote(name)} is {quote(distinct[0])} in every row, so there is nothing to "
+            "predict."
         )
 
 
 def _all_finite(cells):
-    import numpy as np
-
     return bool(np.isfinite(cells_of.numbers(cells)).all())
 
 
 def _spellings(cells):
-    """How each different number is first written, in the order of the numbers."""
-    import numpy as np
-
+    """The first spelling of each distinct number, in the order of the numbers."""
     _, first = np.unique(cells_of.numbers(cells), return_index=True)
     return cells_of.texts(cells).take(first).to_pylist()
 
 
 def _numbers(cells, name, remedy=""):
-    """The targets as numbers; a cell that is not a finite one is refused."""
-    import numpy as np
-
+    """The targets as numbers; a cell that is not a finite number is refused."""
     values = cells_of.numbers(cells)
     bad = ~np.isfinite(values)
     if bad.any():
@@ -192,9 +187,7 @@ def _numbers(cells, name, remedy=""):
 
 
 def _codes(cells, classes):
-    """Where each cell stands among the classes; by value if all of them are numbers."""
-    import pyarrow
-
+    """The index of each cell's class; classes that are all numbers are compared by value."""
     keys = _keys(classes)
     if keys is classes:
         return cells_of.codes(cells_of.texts(cells), classes)
@@ -202,11 +195,9 @@ def _codes(cells, classes):
 
 
 def _keys(classes):
-    """What tells the classes apart: their values if all are finite numbers, or else themselves."""
-    import pyarrow
-
+    """The values of the classes if all are finite numbers, otherwise the classes themselves."""
     labels = pyarrow.array(classes, pyarrow.large_string())
-    # Zero is added because arrow tells −0 from 0.
+    # Adding zero turns −0 into 0, which arrow would count as different.
     return (cells_of.numbers(labels) + 0.0).tolist() if _all_finite(labels) else classes
 
 

@@ -1,0 +1,25 @@
+"""The terminal: facts and tables with style, drawn by rich."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def show_facts(facts: Mapping[str, str]) -> None:
+    """Show names in bold and their values in a second column."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        grid.add_row(Text(name, "bold"), Text(value))
+    Console().print(grid)
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Show a table with lines; long cells are folded, not cut."""
+    table = Table()
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)

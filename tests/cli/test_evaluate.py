@@ -1,0 +1,82 @@
+"""Facts about `bbalpha evaluate`: the scores of the estimator, for people and as JSON."""
+
+import inspect
+import json
+import re
+
+import numpy as np
+import pytest
+
+import bbalpha as bb
+from bbalpha.cli.scores import LEVEL
+from bbalpha.tables import read_table, write_table
+
+
+@pytest.fixture
+def scores(done):
+    """Scores as JSON prints them."""
+
+    def scores(model, table):
+        result = done("evaluate", model, table, "--json")
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+    return scores
+
+
+def test_evaluate_gives_the_scores_of_the_estimator(folder, prices, done, encoded, scores):
+    inputs, targets, _ = encoded(folder / "prices.csv", "price", ["id"])
+    model = bb.BBAlphaRegressor.load(prices)
+    found = scores(prices, folder / "prices.csv")
+    densities = model.score_samples(inputs, targets)
+    draws = model.sample_y(inputs, 1000).T
+    lower, upper = model.predict_interval(inputs).T
+    assert (found["rows"], found["task"], found["target"]) == (40, "regression", "price")
+    assert found["log_likelihood"] == pytest.approx(densities.mean())
+    standard_error = bb.metrics.standard_error(densities)
+    assert found["log_likelihood_standard_error"] == pytest.approx(standard_error)
+    assert found["rmse"] == pytest.approx(bb.metrics.rmse(model.predict(inputs), targets))
+    assert found["crps"] == pytest.approx(bb.metrics.crps(draws, targets))
+    assert found["coverage_90"] == np.mean((lower <= targets) & (targets <= upper))
+    calibration_error = bb.metrics.calibration_error(draws, targets)
+    assert found["calibration_error"] == pytest.approx(calibration_error)
+    likelihood = f"{densities.mean():.4f} ± {standard_error:.4f}"
+    table = done("evaluate", prices, folder / "prices.csv").stdout
+    assert re.search(f"log-likelihood per row +{re.escape(likelihood)}\n", table)
+
+
+def test_the_level_is_the_default_of_the_estimator():
+    default = inspect.signature(bb.BBAlphaRegressor.predict_interval).parameters["coverage"]
+    assert default.default == LEVEL
+
+
+def test_draws_are_taken_a_part_of_the_rows_at_a_time(folder, prices, scores, monkeypatch):
+    whole = scores(prices, folder / "prices.csv")
+    monkeypatch.setattr("bbalpha.cli.scores.ROWS_AT_ONCE", 20)
+    parts = scores(prices, folder / "prices.csv")
+    assert parts["crps"] == pytest.approx(whole["crps"], rel=0.05)
+    assert parts["calibration_error"] == pytest.approx(whole["calibration_error"], abs=0.02)
+
+
+def test_evaluate_scores_classes(folder, states, done, encoded, scores):
+    inputs, codes, _ = encoded(folder / "states.csv.gz", "state", ["id"])
+    probabilities = bb.BBAlphaClassifier.load(states).predict_proba(inputs)
+    found = scores(states, folder / "states.csv.gz")
+    assert found["error_rate"] == bb.metrics.error_rate(probabilities, codes)
+    error = bb.metrics.expected_calibration_error(probabilities, codes)
+    assert found["expected_calibration_error"] == pytest.approx(error)
+    chosen = np.log(probabilities[np.arange(len(codes)), codes])
+    assert found["log_likelihood"] == pytest.approx(chosen.mean(), abs=1e-5)
+    assert "error rate" in done("evaluate", states, folder / "states.csv.gz").stdout
+
+
+def test_a_single_row_has_no_standard_error(folder, states, tmp_path, scores):
+    write_table(read_table(folder / "states.csv.gz").head(1), tmp_path / "one.csv")
+    assert scores(states, tmp_path / "one.csv")["log_likelihood_standard_error"] is None
+
+
+def test_a_target_is_needed_to_evaluate(folder, prices, tmp_path, refused):
+    frame = read_table(folder / "prices.csv").drop(columns="price")
+    write_table(frame, tmp_path / "new.csv")
+    message = refused(tmp_path, "evaluate", prices, tmp_path / "new.csv")
+    assert message.startswith("target 'price' is not a column of the table (the columns are 'id'")

@@ -1,0 +1,170 @@
+"""Facts about `bbalpha fit`: what it says and writes, and every input that it turns away."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import bbalpha as bb
+from bbalpha.cli.fit import LIKELIHOODS
+from bbalpha.cli.saved import ESTIMATORS
+from bbalpha.fitting import NUM_STEPS
+
+GOOD = "x,y\n1,2\n2,3\n3,5\n4,4\n"
+
+
+def test_fit_says_what_it_does_and_names_the_model_after_the_data(folder):
+    said = (folder / "prices.txt").read_text()
+    assert "prices.csv: 40 rows" in said
+    assert "price, a number" in said
+    assert (
+        "3 columns, 5 features: 1 number, 1 date ('built') and 1 text ('color' in 3 categories)"
+    ) in said
+    assert "linear, α = 0.5, gaussian likelihood" in said
+    assert re.search(r"energy +\S+ \(lower is better\)", said)
+    assert re.search(r"training rows +log-likelihood -?\d", said)
+    assert re.search(r"model +prices.safetensors\n", said)
+    assert "one of 2 classes: 'kept' and 'sold'" in (folder / "states.txt").read_text()
+    assert (folder / "states.safetensors").is_file()
+
+
+def test_classes_keep_the_order_of_numbers_and_names_may_be_odd(tmp_path, done, written):
+    name = "cost in $日本_{$"
+    rows = [f"{x},{y}" for x, y in zip(range(30), [2, 10, 1] * 10, strict=True)]
+    table = written(tmp_path, "\n".join([f"[x],{name}", *rows]))
+    model, plot = tmp_path / "m.safetensors", tmp_path / "m.svg"
+    output = ["--output", model, "--plot", plot, "--quiet"]
+    options = ["--target", name, "--task", "classification", "--hidden", "none", "--epochs", "3"]
+    assert done("fit", table, *options, *output).output == ""
+    assert "<svg" in plot.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"m.safetensors", "m.svg", "table.csv"}
+    found = done("predict", model, table).stdout.splitlines()
+    assert found[0] == "prediction,p_1,p_2,p_10"
+    label, *probabilities = found[1].split(",")
+    assert label == ["1", "2", "10"][np.argmax([float(p) for p in probabilities])]
+
+
+def test_a_model_is_replaced_and_the_same_seed_gives_the_same_one(
+    folder, tmp_path, done, quick, written
+):
+    model = written(tmp_path, "something else", "m.safetensors")
+    options = ["--target", "price", *quick, "--output", model, "--quiet"]
+    done("fit", folder / "prices.csv", *options)
+    first = done("predict", model, folder / "prices.csv").stdout
+    assert first == done("predict", folder / "prices.safetensors", folder / "prices.csv").stdout
+    done("fit", folder / "prices.csv", *options, "--seed", "1")
+    assert first != done("predict", model, folder / "prices.csv").stdout
+
+
+def test_quiet_prints_nothing(folder, tmp_path, done, quick):
+    options = ["--target", "price", *quick, "--output", tmp_path / "m.safetensors", "--quiet"]
+    assert done("fit", folder / "prices.csv", *options).output == ""
+
+
+def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
+    shutil.copy(folder / "prices.csv", tmp_path)
+    process = started("fit", "prices.csv", "--target", "price", *quick, cwd=tmp_path)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "prices.safetensors" in out
+    done("predict", tmp_path / "prices.safetensors", tmp_path / "prices.csv")
+    process = started("predict", "prices.csv", "no.csv", cwd=tmp_path)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert err == "Error: no.csv does not exist.\n"
+
+
+@pytest.mark.parametrize("task", ESTIMATORS)
+def test_the_settings_are_the_defaults_of_the_estimators_but_for_the_seed(
+    tmp_path, run, written, monkeypatch, task
+):
+    found = {}
+
+    def record(estimator, X, y):
+        found.update(estimator.get_params())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ESTIMATORS[task], "fit", record)
+    output = ["--output", tmp_path / "m.safetensors"]
+    run("fit", written(tmp_path, GOOD), "--target", "y", "--task", task, *output)
+    expected = ESTIMATORS[task]().get_params() | {"random_state": 0, "verbose": True}
+    assert found == expected
+
+
+def test_the_help_tells_the_defaults(done):
+    said = " ".join(done("fit", "--help").stdout.split())
+    settings = bb.BBAlphaRegressor().get_params()
+    assert f"enough for {NUM_STEPS:,} minibatches" in said
+    assert f"default: {settings['alpha']}" in said
+    assert f"default: {settings['num_samples']}" in said
+    assert f"default: {settings['batch_size']}" in said
+    assert "a tenth of the rows" in said
+    assert settings["validation_fraction"] == 0.1
+
+
+def test_the_likelihoods_are_those_of_the_estimators():
+    found = {task: estimator._likelihoods for task, estimator in ESTIMATORS.items()}
+    assert found == LIKELIHOODS
+
+
+def target(name="y", *options):
+    return ["--target", name, *options]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (GOOD, target("Yy"), r"target 'Yy' is not a column .*\(did you mean 'y'\?\)"),
+        (GOOD, target("y", "--drop", "xs"), r"--drop 'xs' is not a col.*\(did you mean 'x'\?\)"),
+        (GOOD, target("y", "--drop", "y"), "--drop must not name the target; got 'y'"),
+        (GOOD, target("y", "--drop", "x"), "the table has no column besides the target"),
+        (GOOD, target("y", "--text", "z"), "--text 'z' is not a column of the table"),
+        ("x,y\n1,a\n2,a\n", target(), "target 'y' is 'a' in every row"),
+        ("x,y\n1,1\n2,2\nhm,3\n", target(), "column 'x' .*; got 'hm' in row 3"),
+        ("x,y\n1,1\n,2\n3,3\n", target(), "missing cells: 1 in 'x' .*--impute median"),
+        ("x,y\n1,1\n2,\n3,3\n", target(), "target 'y' is missing in row 2"),
+        ("", target(), r"table.csv is empty\."),
+        ("x,y\n", target(), "table.csv has no rows below its header"),
+        (b"x,y\n1,\xe9\n", target(), "not UTF-8 text: line 2 has the byte 0xe9"),
+        (GOOD, target("y", "--alpha", "5"), r"alpha must not exceed .*alpha=5.0 with 4 data"),
+        (GOOD, target("y", "--alpha", "nan"), "--alpha must be a finite number; got 'nan'"),
+        (GOOD, target("y", "--alpha", "a"), "--alpha must be a finite number; got 'a'"),
+        (GOOD, target("y", "--epochs", "0"), "--epochs must be a whole number from 1 on; got '0'"),
+        (GOOD, target("y", "--epochs", "1.5"), "--epochs must be a whole number .*; got '1.5'"),
+        (GOOD, target("y", "--samples", "0"), "--samples must be a whole number from 1 on; got"),
+        (GOOD, target("y", "--batch-size", "0"), "--batch-size must be a whole number from 1 on"),
+        (GOOD, target("y", "--seed", "-1"), "--seed must be a whole .* 0 to 4294967295; got '-1'"),
+        (GOOD, target("y", "--seed", 2**32), "--seed must be a whole number from 0 to 4294967295"),
+        (GOOD, target("y", "--hidden", "abc"), "--hidden must be whole numbers .*; got 'abc'"),
+        (GOOD, target("y", "--hidden", "5,0"), "--hidden must be whole numbers .*; got '5,0'"),
+        (GOOD, target("y", "--hidden", ""), "--hidden must be whole numbers .*; got ''"),
+        (GOOD, target("y", "--learning-rate", "0"), "--learning-rate must be positive and finite"),
+        (GOOD, target("y", "--learning-rate", "x"), "--learning-rate must be positive and finite"),
+        (GOOD, target("y", "--likelihood", "probit"), "--likelihood must be one of gaussi.*regres"),
+        (
+            GOOD,
+            target("y", "--likelihood", "x"),
+            "--likelihood must be gaussian, .* or probit; got",
+        ),
+        (GOOD, target("y", "--task", "rank"), "--task must be regression or class.*; got 'rank'"),
+        (GOOD, target("y", "--impute", "mean"), "--impute must be median; got 'mean'"),
+        (GOOD, target("y", "--plot", "p.xyz"), "--plot must end in .png, .pdf or .svg; got p.xyz"),
+        (
+            GOOD.replace("5", "5.5"),
+            target("y", "--likelihood", "poisson"),
+            r"target 'y' must hold counts for --likelihood poisson; got 5\.5\.",
+        ),
+        (
+            GOOD.replace(",", ":"),
+            target(),
+            "the only column is 'x:y'; commas, semicolons, .* must separate the cells",
+        ),
+    ],
+)
+def test_fit_refuses_in_one_sentence(
+    tmp_path, monkeypatch, refused, written, table, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, table)
+    assert re.search(message, refused(tmp_path, "fit", "table.csv", *options))

@@ -1,0 +1,130 @@
+"""Facts about `bbalpha predict`: predictions of the estimator, in files of every kind."""
+
+import inspect
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+import bbalpha as bb
+from bbalpha.cli.options import quantile_levels
+from bbalpha.cli.predict import DEFAULT_QUANTILES
+from bbalpha.tables import read_table, write_table
+
+
+def test_predictions_of_numbers_are_those_of_the_estimator_in_python(folder, prices, done, encoded):
+    inputs, targets, _ = encoded(folder / "prices.csv", "price", ["id"])
+    model = bb.BBAlphaRegressor(hidden_layer_sizes=(), max_epochs=3, random_state=0)
+    mean, std = model.fit(inputs, targets).predict(inputs, return_std=True)
+    done("predict", prices, folder / "prices.csv", "--output", folder / "p.csv")
+    found = pandas.read_csv(folder / "p.csv")
+    assert list(found) == ["mean", "std", "q0.05", "q0.5", "q0.95"]
+    np.testing.assert_allclose(found["mean"], mean)
+    np.testing.assert_allclose(found["std"], std)
+    np.testing.assert_allclose(found.iloc[:, 2:], model.predict_quantiles(inputs))
+
+
+def test_predictions_of_classes_are_those_of_the_estimator_in_python(folder, states, done, encoded):
+    inputs, codes, target = encoded(folder / "states.csv.gz", "state", ["id"])
+    labels = np.array(target.classes)[codes]
+    model = bb.BBAlphaClassifier(hidden_layer_sizes=(), max_epochs=3, random_state=0)
+    model.fit(inputs, labels)
+    done("predict", states, folder / "states.csv.gz", "--output", folder / "s.csv")
+    found = pandas.read_csv(folder / "s.csv")
+    assert list(found) == ["prediction", "p_kept", "p_sold"]
+    assert found["prediction"].tolist() == model.predict(inputs).tolist()
+    np.testing.assert_allclose(found.iloc[:, 1:], model.predict_proba(inputs))
+    again = bb.BBAlphaClassifier.load(states)
+    assert again.predict(inputs).tolist() == model.predict(inputs).tolist()
+
+
+def test_the_default_quantiles_are_those_of_the_estimator():
+    default = inspect.signature(bb.BBAlphaRegressor.predict_quantiles).parameters["quantiles"]
+    assert quantile_levels(DEFAULT_QUANTILES) == default.default
+
+
+@pytest.mark.parametrize("name", ["new.parquet", "new.csv.gz", "new.tsv", "new.csv.zst"])
+def test_tables_of_every_kind_give_the_same_predictions(folder, prices, tmp_path, done, name):
+    frame = read_table(folder / "prices.csv").drop(columns=["price", "id"])
+    write_table(frame, tmp_path / name)
+    result = done("predict", prices, tmp_path / name, "-o", tmp_path / f"out.{name}")
+    assert result.stdout == ""
+    assert result.stderr == f"Predictions for 40 rows are in {tmp_path / f'out.{name}'}.\n"
+    expected = done("predict", prices, folder / "prices.csv").stdout
+    found = read_table(tmp_path / f"out.{name}").astype(float)
+    pandas.testing.assert_frame_equal(found, pandas.read_csv(io.StringIO(expected)))
+
+
+def test_predictions_go_to_standard_output_alone(folder, prices, done):
+    command = ["predict", prices, folder / "prices.csv", "--quantiles"]
+    result = done(*command, "0.5")
+    assert result.stderr == ""
+    assert result.stdout.startswith("mean,std,q0.5\n")
+    assert result.stdout.count("\n") == 41
+    assert result.stdout == done(*command, "0.5", "--output", "-").stdout
+    assert done(*command, "none").stdout.startswith("mean,std\n")
+
+
+def test_quiet_prints_nothing(folder, prices, tmp_path, done):
+    options = ["--output", tmp_path / "p.csv", "--quiet"]
+    assert done("predict", prices, folder / "prices.csv", *options).output == ""
+
+
+def test_unseen_texts_are_refused_or_ignored(folder, prices, tmp_path, done, refused, written):
+    table = written(tmp_path, (folder / "prices.csv").read_text().replace("red", "green"))
+    message = refused(tmp_path, "predict", prices, table, "-o", tmp_path / "p.csv")
+    assert re.search(r"column 'color' has 'green' in row \d+, .* only 'blue' and 'red'", message)
+    assert "--unknown ignore" in message
+    assert refused(tmp_path, "evaluate", prices, table) == message
+    done("predict", prices, table, "--unknown", "ignore")
+    done("evaluate", prices, table, "--unknown", "ignore")
+    message = refused(tmp_path, "predict", prices, table, "--unknown", "drop")
+    assert message == "--unknown must be error or ignore; got 'drop'."
+
+
+def test_a_device_takes_predictions_and_stays_a_device(folder, prices, done):
+    done("predict", prices, folder / "prices.csv", "--output", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("size,color", "the table lacks 'built', which the training table had"),
+        ("sizes,color,built", r"the table lacks 'size' \(nearest: 'sizes'\), which"),
+        ("size,color,built,price,garden", "must have no columns .* lacked; got 'garden'"),
+    ],
+)
+def test_columns_must_be_those_of_the_training_table(
+    tmp_path, prices, refused, written, header, message
+):
+    table = written(tmp_path, f"{header}\n{','.join('1' for _ in header.split(','))}\n")
+    assert re.search(message, refused(tmp_path, "predict", prices, table))
+
+
+@pytest.mark.parametrize("quantiles", ["0,1", "0.5,0.5", "abc", "", "nan", "1.5"])
+def test_quantiles_must_be_different_levels(folder, prices, refused, quantiles):
+    options = ["--quantiles", quantiles]
+    message = refused(folder, "predict", prices, folder / "prices.csv", *options)
+    assert message == (
+        "--quantiles must be different numbers between 0 and 1, separated by commas, or none; "
+        f"got {quantiles!r}."
+    )
+
+
+def test_classes_have_no_quantiles(folder, states, refused):
+    options = ["--quantiles", "0.5"]
+    message = refused(folder, "predict", states, folder / "states.csv.gz", *options)
+    assert message == "--quantiles must be left out, because classes have none; got '0.5'."
+
+
+def test_predictions_are_not_written_over_their_sources(folder, prices, refused):
+    table = folder / "prices.csv"
+    for path in (table, prices):
+        message = refused(folder, "predict", prices, table, "--output", path)
+        assert message.startswith("--output must not be another file of the command")
+    message = refused(folder, "predict", prices, table, "--output", folder / "p.xlsx")
+    assert "must be CSV or Parquet" in message

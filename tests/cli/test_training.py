@@ -1,0 +1,70 @@
+"""Facts about fits that do not end as planned."""
+
+import json
+
+import pytest
+
+import bbalpha as bb
+
+
+def test_an_interrupted_fit_writes_what_it_has_reached(
+    folder, tmp_path, monkeypatch, run, done, quick
+):
+    def interrupt(watch, state, energies):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bbalpha.stopping.Watch.look", interrupt)
+    model = tmp_path / "m.safetensors"
+    options = ["--target", "price", *quick, "--output", model]
+    result = run("fit", folder / "prices.csv", *options)
+    assert result.exit_code == 130
+    assert "3, interrupted\n" in result.stdout
+    assert "energy         not computed" in result.stdout
+    said = "Interrupted after 6 steps; the model holds the posterior reached so far.\n"
+    assert result.stderr == said
+    facts = json.loads(done("inspect", model, "--json").stdout)
+    assert (facts["stopped"], facts["energy"]) == ("interrupted", None)
+    done("predict", model, folder / "prices.csv")
+
+
+@pytest.fixture
+def options(tmp_path):
+    output = ["--output", tmp_path / "m.safetensors"]
+    return ["--target", "price", "--drop", "id", "--impute", "median", *output]
+
+
+def test_a_fit_that_is_interrupted_before_its_first_step_writes_nothing(
+    folder, tmp_path, monkeypatch, run, options
+):
+    def interrupt(self, X, y):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "fit", interrupt)
+    result = run("fit", folder / "prices.csv", *options)
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted before the first step; no model was written.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_energy_that_is_not_finite_is_told(
+    folder, prices, tmp_path, monkeypatch, refused, options
+):
+    posterior = bb.BBAlphaRegressor.load(prices).posterior_
+
+    def fail(self, X, y):
+        raise bb.NonFiniteEnergyError(7, posterior)
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fail)
+    message = refused(tmp_path, "fit", folder / "prices.csv", *options)
+    assert message.startswith(
+        "the energy was no longer finite at step 7; a smaller --learning-rate"
+    )
+
+
+def test_a_defect_is_not_taken_for_a_mistake_of_the_user(folder, monkeypatch, run, options):
+    def fail(self, X, y):
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fail)
+    with pytest.raises(ValueError, match="a defect"):
+        run("fit", folder / "prices.csv", *options)

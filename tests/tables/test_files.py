@@ -1,0 +1,204 @@
+"""Facts about files: compressed or not, CSV or Parquet, read and written whole."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from datetime import date
+
+import numpy as np
+import pandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from bbalpha.tables import Encoder, TableError, read_table, write_table
+
+COMPRESSED = [".gz", ".bz2", ".xz", ".zip", ".zst"]
+
+
+def compressed(data, suffix):
+    if suffix == ".zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("inside.csv", data)
+        return buffer.getvalue()
+    if suffix == ".zst":
+        return pyarrow.compress(data, codec="zstd", asbytes=True)
+    module = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix]
+    return module.compress(data)
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_a_compressed_table_is_read_and_a_damaged_one_refused(tmp_path, written, refusal, suffix):
+    data = compressed(b"a,b\n" + b"1,2\n" * 1000, suffix)
+    frame = read_table(written(tmp_path, data, f"table.csv{suffix}"))
+    assert frame.shape == (1000, 2)
+    for damaged in (data[: len(data) // 2], b"a,b\n1,2\n"):
+        path = written(tmp_path, damaged, f"bad.csv{suffix}")
+        with refusal(f"bad.csv{suffix} cannot be decompressed: "):
+            read_table(path)
+
+
+def test_an_archive_must_hold_one_file(tmp_path, refusal):
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "a\n1\n")
+        archive.writestr("b.csv", "a\n1\n")
+    with refusal("two.zip cannot be decompressed: it holds 2 files instead of one."):
+        read_table(tmp_path / "two.zip")
+
+
+def test_a_path_that_is_no_table_is_refused(tmp_path, written, refusal):
+    with refusal("gone.csv does not exist."):
+        read_table(tmp_path / "gone.csv")
+    with refusal(f"{tmp_path} is a folder, not a file."):
+        read_table(tmp_path)
+    with refusal("must be CSV or Parquet; got a name in .xlsx (save the spreadsheet as CSV)."):
+        read_table(tmp_path / "sheet.xlsx")
+    with refusal("inside.csv cannot be read: not a directory."):
+        read_table(written(tmp_path, "a\n1\n") / "inside.csv")
+
+
+def test_a_pipe_can_be_read(tmp_path, cells):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"a,b\n1,2\n"])
+    writer.start()
+    assert cells(read_table(tmp_path / "pipe")) == [["1", "2"]]
+    writer.join()
+
+
+def test_a_parquet_table_keeps_its_types(tmp_path, cells):
+    table = pyarrow.table(
+        {
+            " n ": pyarrow.array([1, None, 3]),
+            "t": pyarrow.array(["x", " NA", None]).dictionary_encode(),
+            "b": [True, False, None],
+            "d": pyarrow.array([date(1970, 1, 3), None, date(1969, 12, 31)]),
+            "m": pyarrow.array([1.25, 2.5, 3.5]).cast(pyarrow.decimal128(5, 2)),
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
+    frame = read_table(tmp_path / "table.parquet")
+    assert list(frame.columns) == ["n", "t", "b", "d", "m"]
+    np.testing.assert_array_equal(frame["n"], [1.0, np.nan, 3.0])
+    assert cells(frame[["t", "b"]]) == [["x", "True"], [None, "False"], [None, None]]
+    encoder = Encoder.learn(frame, impute="median")
+    assert encoder.feature_names == ["n", "t=x", "t=", "b=False", "b=True", "b=", "d", "m"]
+    expected = [
+        [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 2.0, 1.25],
+        [2.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.5, 2.5],
+        [3.0, 0.0, 1.0, 0.0, 0.0, 1.0, -1.0, 3.5],
+    ]
+    np.testing.assert_array_equal(encoder.encode(frame), expected)
+
+
+def test_a_parquet_table_is_known_by_its_content_and_its_index_left_out(tmp_path):
+    frame = pandas.DataFrame({1: [1.5, 2.5]}, index=[7, 8]).rename(columns=str)
+    frame.to_parquet(tmp_path / "table.data")
+    found = read_table(tmp_path / "table.data")
+    assert list(found.columns) == ["1"]
+    assert found.index.tolist() == [0, 1]
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path, written):
+    pandas.DataFrame({"a": range(1000)}).to_parquet(tmp_path / "table.parquet")
+    whole = (tmp_path / "table.parquet").read_bytes()
+    for damaged in (whole[:500], b"a,b\n1,2\n", whole[:4] + whole[200:]):
+        path = written(tmp_path, damaged, "bad.parquet")
+        with pytest.raises(TableError, match=r"bad\.parquet is not a complete Parquet file: \S"):
+            read_table(path)
+
+
+def test_a_parquet_table_needs_rows_and_names(tmp_path, refusal):
+    pandas.DataFrame({"a": []}).to_parquet(tmp_path / "empty.parquet")
+    with refusal("empty.parquet has no rows below its header."):
+        read_table(tmp_path / "empty.parquet")
+    table = pyarrow.Table.from_arrays([pyarrow.array([1])] * 2, names=["a", "a "])
+    pyarrow.parquet.write_table(table, tmp_path / "twice.parquet")
+    with refusal("twice.parquet has more than one column named 'a'."):
+        read_table(tmp_path / "twice.parquet")
+    pandas.DataFrame(index=[3, 4]).to_parquet(tmp_path / "none.parquet")
+    with refusal("none.parquet has no columns."):
+        read_table(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize(
+    "name", ["t.csv", "t.tsv", "t.txt", "t.parquet", *(f"t.csv{s}" for s in COMPRESSED)]
+)
+def test_a_table_that_was_written_is_read_back(tmp_path, cells, name):
+    values = np.random.default_rng(0).normal(size=5)
+    frame = pandas.DataFrame({"x, 1": values, "t": ["a", 'b "c"', None, "d\ne", "f;g"]})
+    write_table(frame, tmp_path / name)
+    found = read_table(tmp_path / name)
+    np.testing.assert_array_equal(found["x, 1"].astype(float), values)
+    assert cells(found[["t"]]) == cells(frame[["t"]])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_equal_tables_are_written_as_equal_files(tmp_path):
+    frame = pandas.DataFrame({"x": [1.0, 2.0]})
+    for suffix in COMPRESSED:
+        write_table(frame, tmp_path / f"one{suffix}")
+        first = (tmp_path / f"one{suffix}").read_bytes()
+        write_table(frame, tmp_path / f"one{suffix}")
+        assert (tmp_path / f"one{suffix}").read_bytes() == first
+
+
+def test_a_written_file_has_the_permissions_of_an_ordinary_one(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_table(pandas.DataFrame({"x": [1]}), tmp_path / "t.csv")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "t.csv").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_path_that_cannot_be_written_leaves_nothing_behind(tmp_path, refusal):
+    frame = pandas.DataFrame({"x": [1]})
+    (tmp_path / "folder").mkdir()
+    with refusal("folder cannot be written: is a directory."):
+        write_table(frame, tmp_path / "folder")
+    with refusal("t.csv cannot be written: no such file or directory."):
+        write_table(frame, tmp_path / "gone" / "t.csv")
+    with refusal("t cannot be written: file name too long."):
+        write_table(frame, tmp_path / ("t" * 300))
+    with refusal("must be CSV or Parquet; got a name in .json."):
+        write_table(frame, tmp_path / "t.json")
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    found = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write_table(pandas.DataFrame({"x": [1]}), tmp_path / "pipe")
+    reader.join()
+    assert found == [b"x\n1\n"]
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_large_table_is_read_and_encoded_within_seconds(tmp_path, written):
+    values = np.random.default_rng(0).normal(size=(100_000, 1)).round(6)
+    line = ",".join(["{0}"] * 19 + ["c"])
+    rows = "\n".join(line.format(value) for value in values[:, 0])
+    path = written(tmp_path, ",".join(f"x{n}" for n in range(20)) + "\n" + rows)
+    start = time.process_time()
+    frame = read_table(path)
+    features = Encoder.learn(frame).encode(frame)
+    assert time.process_time() - start < 10.0  # about 3 s on one idle core
+    np.testing.assert_array_equal(features[:, :19], np.repeat(values, 19, axis=1))
+
+
+def test_importing_tables_loads_neither_jax_nor_the_method():
+    code = "import sys, bbalpha.tables; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pandas" in loaded
+    assert not {"jax", "sklearn", "matplotlib", "typer", "bbalpha.fitting"} & set(loaded)
