@@ -1,4 +1,4 @@
-"""The α-divergence against quadrature, its limits and the identities that it obeys."""
+"""The α-divergence: against quadrature, at its limits, and the identities that it obeys."""
 
 import itertools
 
@@ -18,17 +18,29 @@ GRID = np.linspace(-30, 30, 6001)
 SPACING = 0.01
 
 compiled = jax.jit(jax.vmap(bb.alpha_divergence, in_axes=(None, None, 0)))
+compiled_gradients = jax.jit(
+    jax.vmap(jax.grad(bb.alpha_divergence, argnums=(0, 1, 2)), in_axes=(None, None, 0))
+)
 compiled_on_grid = jax.jit(jax.vmap(bb.log_alpha_divergence_on_grid, in_axes=(None, None, 0, None)))
 
 
 def divergences(p, q, alphas):
-    """The divergence at some α, filled up to one number of them, so that one program serves all."""
-    return compiled(p, q, np.resize(alphas, len(EXTREME_ALPHAS)))[: len(alphas)]
+    """The divergence at some values of α."""
+    return compiled(p, q, filled(alphas))[: len(alphas)]
+
+
+def gradients(p, q, alphas):
+    """The gradients with respect to p, q and α at some values of α."""
+    return jax.tree.map(lambda leaf: leaf[: len(alphas)], compiled_gradients(p, q, filled(alphas)))
 
 
 def divergences_on_grid(log_p, log_q, alphas, spacing):
-    alphas_of_program = np.resize(alphas, len(EXTREME_ALPHAS))
-    return compiled_on_grid(log_p, log_q, alphas_of_program, spacing)[: len(alphas)]
+    return compiled_on_grid(log_p, log_q, filled(alphas), spacing)[: len(alphas)]
+
+
+def filled(alphas):
+    """The values repeated until there are always equally many, so that one program serves all."""
+    return np.resize(alphas, len(EXTREME_ALPHAS))
 
 
 def diagonal(mean, variance):
@@ -41,8 +53,8 @@ def full(mean, covariance):
     return bb.FullGaussian(jnp.asarray(mean), jnp.log(scale), cholesky / scale[:, None])
 
 
-def covariance_of(family):
-    return family.covariance if hasattr(family, "covariance") else jnp.diag(family.variance)
+def covariance_of(q):
+    return q.covariance if hasattr(q, "covariance") else jnp.diag(q.variance)
 
 
 def pairs():
@@ -106,7 +118,7 @@ def test_limits_are_the_divergences_of_kullback_and_leibler(pair):
 def test_half_is_four_squared_hellinger_distances(pair):
     (log_p, log_q), area = log_densities_on_a_square(pair)
     expected = 2 * area * np.sum(np.square(np.exp(0.5 * log_p) - np.exp(0.5 * log_q)))
-    np.testing.assert_allclose(bb.alpha_divergence(*pair, 0.5), expected, rtol=1e-10)
+    np.testing.assert_allclose(divergences(*pair, np.array([0.5])), [expected], rtol=1e-10)
 
 
 def test_divergence_leaves_its_limits_with_the_known_slope(pair):
@@ -173,8 +185,7 @@ def test_divergence_is_infinite_where_the_integral_diverges(kind):
     alphas = np.array([2.1, 1.9, -1.1])  # with p wide, the precision is α/2 + 1 − α
     assert (np.isinf(divergences(wide, narrow, alphas)) == [True, False, False]).all()
     assert (np.isinf(divergences(narrow, wide, alphas)) == [False, False, True]).all()
-    gradient = jax.jit(jax.grad(bb.alpha_divergence, argnums=(0, 1, 2)))(wide, narrow, 2.1)
-    assert np.isfinite(ravel_pytree(gradient)[0]).all()
+    assert np.isfinite(ravel_pytree(gradients(wide, narrow, np.array([2.1])))[0]).all()
 
 
 def test_divergence_of_distant_gaussians_is_not_nan():
@@ -194,33 +205,36 @@ def test_divergence_of_distant_gaussians_is_not_nan():
 def test_gradient_is_that_of_finite_differences(pair):
     alphas = np.array([*SPECIAL_ALPHAS, 1e-300, 1e-9, 0.3, 1 - 1e-9, 1.4, -0.6])
     start, unravel = ravel_pytree(pair)
-    both = jax.jit(lambda vector, alphas: compiled(*unravel(vector), alphas))
-    steps = 1e-5 * np.eye(len(start))
-    expected = [(both(start + step, alphas) - both(start - step, alphas)) / 2e-5 for step in steps]
-    found = jax.jit(jax.jacrev(both))(start, alphas)
+    ends = [
+        [unravel(start + sign * step) for sign in (1, -1)] for step in 1e-5 * np.eye(len(start))
+    ]
+    expected = [
+        (divergences(*after, alphas) - divergences(*before, alphas)) / 2e-5
+        for after, before in ends
+    ]
+    *of_pair, of_alpha = gradients(*pair, alphas)
+    found = np.concatenate(
+        [np.reshape(leaf, (len(alphas), -1)) for leaf in jax.tree.leaves(of_pair)], axis=1
+    )
     np.testing.assert_allclose(found, np.transpose(expected), rtol=1e-6, atol=1e-8)
-    slopes = (both(start, alphas + 1e-5) - both(start, alphas - 1e-5)) / 2e-5
-    derivative = jax.jit(jax.vmap(jax.grad(bb.alpha_divergence, argnums=2), (None, None, 0)))
-    np.testing.assert_allclose(derivative(*pair, alphas), slopes, rtol=1e-6, atol=1e-8)
+    slopes = (divergences(*pair, alphas + 1e-5) - divergences(*pair, alphas - 1e-5)) / 2e-5
+    np.testing.assert_allclose(of_alpha, slopes, rtol=1e-6, atol=1e-8)
 
 
 def test_float32_gradient_agrees_with_float64_near_the_limits():
     pair = pairs()["diagonal"]
     alphas = np.concatenate([SPECIAL_ALPHAS, SPECIAL_ALPHAS + 1e-4, SPECIAL_ALPHAS - 1e-4])
     alphas = alphas.astype(np.float32)
-    gradient = jax.grad(bb.alpha_divergence, argnums=(1, 2))
-    gradient = jax.jit(jax.vmap(gradient, in_axes=(None, None, 0)))
-    found = ravel_pytree(gradient(*pair, alphas))[0]
+    found = ravel_pytree(gradients(*pair, alphas))[0]
     with jax.enable_x64(True):
-        expected = ravel_pytree(gradient(*in_double(pair), alphas.astype(np.float64)))[0]
+        expected = ravel_pytree(gradients(*in_double(pair), alphas.astype(np.float64)))[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_gradient_vanishes_between_equals(pair):
-    """Although all ratios of variances are 1 there, so that no basis is preferred."""
-    gradient = jax.jit(jax.vmap(jax.grad(bb.alpha_divergence, argnums=1), (None, None, 0)))
-    found = gradient(pair[1], pair[1], SPECIAL_ALPHAS)
-    np.testing.assert_allclose(ravel_pytree(found)[0], 0, atol=1e-12)
+    """There all ratios of variances are 1, so that no basis is preferred."""
+    _, of_q, _ = gradients(pair[1], pair[1], SPECIAL_ALPHAS)
+    np.testing.assert_allclose(ravel_pytree(of_q)[0], 0, atol=1e-12)
 
 
 def log_gaussian(mean, variance):
@@ -243,9 +257,9 @@ def test_the_grid_agrees_with_the_closed_form(x64):
 def test_the_grid_reaches_divergences_beyond_the_range_of_numbers(x64):
     """Between N(2, 1) and N(0, 1) it is D_α = (exp(2 α (α − 1)) − 1) / (α (α − 1))."""
     p, q = (jax.scipy.stats.norm.logpdf(np.linspace(-130, 130, 6501), m) for m in (2.0, 0.0))
-    found = bb.log_alpha_divergence_on_grid(p, q, 50, 0.04)
+    found = divergences_on_grid(p, q, np.array([50.0]), 0.04)
     np.testing.assert_allclose(found, 2 * 2450 - np.log(2450), rtol=1e-10)
-    assert bb.alpha_divergence(diagonal([2.0], [1.0]), diagonal([0.0], [1.0]), 50) == jnp.inf
+    assert divergences(diagonal([2.0], [1.0]), diagonal([0.0], [1.0]), np.array([50.0])) == jnp.inf
 
 
 def test_float32_on_a_grid_agrees_with_float64():
@@ -313,7 +327,7 @@ def test_the_fitted_gaussian_matches_the_moments_at_alpha_one(x64):
 
 
 def test_the_fitted_gaussian_goes_from_the_largest_mode_to_all_of_them(x64):
-    """As in Figure (alpha_divergence): one mode at negative α, all that p covers at positive α."""
+    """As in Figure 2: one mode at negative α, all that p covers at positive α."""
     means, scales = np.transpose([fitted(alpha) for alpha in (-30.0, -1.0, 0.5, 1.0, 2.0, 30.0)])
     assert np.all(np.diff(scales) > 0)
     np.testing.assert_allclose([means[0], scales[0]], [2.0, 0.9], rtol=0.03)

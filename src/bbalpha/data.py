@@ -1,6 +1,6 @@
 """Data: arrays with one row per data point, checked and standardized.
 
-Data are any pytree of arrays that share their leading axis; `Dataset` is the usual one.
+Data can be any pytree of arrays that share their leading axis; `Dataset` is the usual choice.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,19 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-ROUNDINGS = 2  # units in the last place by which values of a constant may differ
+AnyArray = Array | np.ndarray
+
+ROUNDINGS = 2  # units in the last place by which values of a constant column may differ
 
 
 class Dataset(NamedTuple):
     """Inputs and targets, one row of each per data point.
 
-    A pytree, to be used wherever data are expected. It is a pair, so `len` is always 2.
+    A pytree, accepted wherever data are expected. It is a pair, so its `len` is always 2.
 
     Attributes:
-        inputs: What is known of each data point; an array or a pytree of arrays.
-        targets: What is to be predicted.
+        inputs: What is known about each data point; an array or a pytree of arrays.
+        targets: What to predict.
 
     >>> import jax, jax.numpy as jnp, bbalpha as bb
     >>> data = bb.Dataset(inputs=jnp.ones((4, 3)), targets=jnp.arange(4.0))
@@ -39,10 +41,10 @@ class Dataset(NamedTuple):
 
 
 class Standardizer(eqx.Module):
-    """The affine map z = (y − mean)/scale of each column, and its inverses.
+    """The affine map z = (y − mean)/scale of each column, and its inverse.
 
-    Statistics are float64 numpy arrays, so that a large mean loses no digits. Each method takes a
-    numpy or jax array whose last axis is the columns (any shape, if a vector was standardized).
+    The statistics are float64 numpy arrays, so a large mean loses no digits. Each method takes a
+    numpy or jax array whose last axis is the columns (or any array, if a vector was standardized).
 
     Attributes:
         mean: Mean of each column, of shape (columns,), or () for a vector.
@@ -56,48 +58,48 @@ class Standardizer(eqx.Module):
     [[16.0, 3.0]]
     """
 
-    mean: Array | np.ndarray
-    scale: Array | np.ndarray
+    mean: AnyArray
+    scale: AnyArray
 
-    def transform(self, array: ArrayLike) -> Array | np.ndarray:
+    def transform(self, array: ArrayLike) -> AnyArray:
         """Return the array in standardized units."""
         array = as_array(array)
         return (array - self._align(self.mean, array)) / self._align(self.scale, array)
 
-    def inverse(self, array: ArrayLike) -> Array | np.ndarray:
+    def inverse(self, array: ArrayLike) -> AnyArray:
         """Return a standardized array in its original units."""
         array = as_array(array)
         return array * self._align(self.scale, array) + self._align(self.mean, array)
 
-    def inverse_variance(self, variance: ArrayLike) -> Array | np.ndarray:
-        """Return variances of standardized quantities in the original units, squared."""
+    def inverse_variance(self, variance: ArrayLike) -> AnyArray:
+        """Return variances of standardized quantities in squared original units."""
         variance = as_array(variance)
         return variance * self._align(self.scale, variance) ** 2
 
     @property
-    def log_scale(self) -> Array | np.ndarray:
-        """Σⱼ log scaleⱼ, to be subtracted from a log-density: log p(y) = log p(z) − log_scale."""
+    def log_scale(self) -> AnyArray:
+        """Σⱼ log scaleⱼ, to subtract from a log-density: log p(y) = log p(z) − log_scale."""
         numpy = jnp if isinstance(self.scale, Array) else np
         return numpy.asarray(numpy.log(self.scale).sum())
 
-    def _align(self, statistic, array):
-        """The statistic with the leading axes it lacks, for arrays may not be rank-promoted."""
+    def _align(self, statistic: AnyArray, array: AnyArray) -> AnyArray:
+        """The statistic with the leading axes it lacks; jax may be set not to promote ranks."""
         if self.mean.ndim and array.shape[-1:] != self.mean.shape:
             raise ValueError(
-                f"array must have {self.mean.size} columns, as the one that was standardized; "
-                f"got shape {array.shape}."
+                f"array must have shape (..., {self.mean.size}), with the columns that were "
+                f"standardized; got shape {array.shape}."
             )
         return statistic.reshape((1,) * (array.ndim - statistic.ndim) + statistic.shape)
 
 
 def standardize(
     array: ArrayLike, sample_weight: ArrayLike | None = None
-) -> tuple[Array | np.ndarray, Standardizer]:
+) -> tuple[AnyArray, Standardizer]:
     """Return the array with columns of mean 0 and variance 1, and the map that did it.
 
     Args:
         array: The training split, of shape (rows,) or (rows, columns), numpy or jax. A column
-            that is constant, to rounding, is centered and not scaled.
+            that is constant up to rounding is centered but not scaled.
         sample_weight: How many data points each row stands for; 1 by default.
 
     Returns:
@@ -105,8 +107,8 @@ def standardize(
         predictions and log-densities.
 
     Raises:
-        ValueError: If the array has other axes, no rows, or values that are not finite numbers, or
-            if the weights are not as many, are negative or all zero.
+        ValueError: If the array has more than two axes, no rows, or values that are not finite
+            numbers, or if the weights have another length, are negative or are all zero.
 
     >>> import numpy as np, bbalpha as bb
     >>> standardized, standardizer = bb.standardize(np.array([1.0, 3.0, 5.0, 7.0]))
@@ -127,7 +129,7 @@ def standardize(
     values, weights = values[weights > 0], weights[weights > 0]
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
-    # A column such as 0.3, 0.1 + 0.2 is constant too: scaled, it would put 0.31 at 10¹⁴.
+    # A column such as 0.3, 0.1 + 0.2 counts as constant: scaled, it would put 0.31 at 10¹⁴.
     largest = np.abs(values).max(axis=0)
     is_rounded = array.dtype in (np.float32, np.float64)
     rounding = ROUNDINGS * np.spacing(largest.astype(array.dtype)) if is_rounded else 0.0
@@ -137,7 +139,7 @@ def standardize(
 
 
 class Splits(NamedTuple):
-    """Row numbers of the training and test part of each split.
+    """Row numbers of the training and test parts of each split.
 
     Attributes:
         train: Integers of shape (num_splits, num_train).
@@ -151,20 +153,20 @@ class Splits(NamedTuple):
 def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: int = 1) -> Splits:
     """Return random splits of the rows into a training and a test part.
 
-    The defaults draw from the stream behind the published splits of the UCI regression sets
-    (numpy's legacy generator, seed 1): the first twenty here are those.
+    The defaults use the stream behind the published splits of the UCI regression sets (numpy's
+    legacy generator, seed 1): the first twenty splits are the published ones.
 
     Args:
         num_data: Number of rows to split.
-        num_splits: Number of splits; asking for more leaves the earlier ones as they were.
-        train_fraction: Part of the rows to train on, rounded to whole rows.
+        num_splits: Number of splits; a larger number does not change the earlier ones.
+        train_fraction: Fraction of the rows to train on, rounded to whole rows.
         seed: Seed of the stream.
 
     Returns:
         The row numbers of each split, in the order drawn.
 
     Raises:
-        ValueError: If a part would be empty, or no split is asked for.
+        ValueError: If a part would be empty or `num_splits` is less than 1.
 
     >>> import bbalpha as bb
     >>> train, test = bb.splits(num_data=506, num_splits=20)
@@ -187,27 +189,28 @@ def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: in
 
 
 def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> int:
-    """Return the number of rows of the data, or say in a sentence what is wrong with them.
+    """Return the number of rows of the data, or raise an error that says what is wrong with them.
 
     Args:
         data: A pytree of numeric arrays that share their leading axis.
-        name: What the caller's user calls them, for the messages.
-        stay_numpy: Whether numpy arrays will not become jax arrays, which hold 32 bits by default.
+        name: The name of the argument, for the messages.
+        stay_numpy: Whether numpy arrays stay what they are; if they become jax arrays, which have
+            32 bits by default, integers must fit.
 
     Returns:
         The length of the leading axis.
 
     Raises:
         ValueError: If there are no arrays or no rows, if an array has no leading axis or is not
-            numeric, if lengths differ, or if a value is NaN, infinite or too large an integer.
+            numeric, if lengths differ, or if a value is NaN, infinite or an integer out of range.
 
     >>> import numpy as np
     >>> from bbalpha.data import check_data
     >>> check_data((np.ones((5, 2)), np.zeros(5)))
     5
-    >>> check_data((np.ones((5, 2)), np.zeros(4)))
+    >>> check_data((np.ones((5, 2)), np.zeros(4)), name="X")
     Traceback (most recent call last):
-    ValueError: data must have as many rows in every array; got data[0] with 5, data[1] with 4.
+    ValueError: X must have the same number of rows in every array; got X[0] with 5, X[1] with 4.
     """
     paths = jax.tree_util.tree_leaves_with_path(data)
     arrays = {name + jax.tree_util.keystr(path): as_array(leaf) for path, leaf in paths}
@@ -224,10 +227,12 @@ def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> in
 
 
 def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:
-    """Raise unless the weights have this shape, are not negative, and not all zero per replica.
+    """Raise unless the weights have this shape, are not negative, and are not all zero.
+
+    With a leading axis of replicas, no replica may have only zeros.
 
     Raises:
-        ValueError: With the shape or the values.
+        ValueError: If they do not, with their shape or values.
     """
     if weights.shape != shape:
         raise ValueError(
@@ -242,7 +247,7 @@ def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> Non
 
 
 def check_values(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> None:
-    """Raise at the first target that breaks a likelihood's rule; traced ones cannot be checked."""
+    """Raise at the first target that breaks a likelihood's rule, unless the targets are traced."""
     if isinstance(targets, Tracer) or not getattr(targets, "is_fully_addressable", True):
         return
     values = np.asarray(targets)
@@ -254,7 +259,7 @@ def check_values(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "
 def aligned(targets: ArrayLike, outputs: Float[Array, "..."], dtype: type | None = None) -> Array:
     """The targets in the shape of the outputs, with length 1 along each axis of draws."""
     if outputs.ndim < 2:
-        remedy = "Give a single column its axis by outputs[:, None]."
+        remedy = "For a single column, use outputs[:, None]."
         rule = f"shape (..., data, columns); got outputs.ndim={outputs.ndim}"
         raise ValueError(f"outputs must have {rule}. {remedy}")
     num_data, num_columns = outputs.shape[-2:]
@@ -267,28 +272,28 @@ def aligned(targets: ArrayLike, outputs: Float[Array, "..."], dtype: type | None
     return array.reshape(*axes_of_draws, num_data, num_columns)
 
 
-def as_array(value):
-    """The value itself if it is a jax array (or tracer), otherwise as a numpy array."""
+def as_array(value: Any) -> AnyArray:
+    """The value itself if it is a jax array (or tracer), otherwise a numpy array of it."""
     return value if isinstance(value, Array) else np.asarray(value)
 
 
-def _check_kind(label, array):
-    """Raise unless the array is numeric and has rows to count."""
+def _check_kind(label: str, array: AnyArray) -> None:
+    """Raise unless the array is numeric and has a leading axis."""
     if not (jnp.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ValueError(f"{label} must be numeric; got an array of dtype {array.dtype}.")
     if array.ndim == 0:
         raise ValueError(
             f"{label} must be an array with one row per data point; got the single value {array}. "
-            "Make an array of a list by numpy.asarray."
+            "Convert lists with numpy.asarray."
         )
 
 
-def _shared_length(name, arrays):
-    """The number of rows that the arrays have in common, at least one."""
+def _shared_length(name: str, arrays: dict[str, AnyArray]) -> int:
+    """The number of rows that all arrays have, at least one."""
     lengths = {label: len(array) for label, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label} with {length}" for label, length in lengths.items())
-        raise ValueError(f"{name} must have as many rows in every array; got {found}.")
+        raise ValueError(f"{name} must have the same number of rows in every array; got {found}.")
     label, num_rows = next(iter(lengths.items()))
     if num_rows == 0:
         raise ValueError(
@@ -297,8 +302,8 @@ def _shared_length(name, arrays):
     return num_rows
 
 
-def _check_finite(label, array):
-    """Raise, naming the first row, if a value is NaN or infinite."""
+def _check_finite(label: str, array: AnyArray) -> None:
+    """Raise, with the number of the first such row, if a value is NaN or infinite."""
     numpy = jnp if isinstance(array, Array) else np  # a jax array is checked on its own device
     bad = ~numpy.isfinite(array)
     if bad.any():
@@ -309,14 +314,14 @@ def _check_finite(label, array):
         )
 
 
-def _check_range(label, array):
-    """Raise if jax, which by default computes with 32 bits, would wrap an integer around."""
+def _check_range(label: str, array: AnyArray) -> None:
+    """Raise if an integer would wrap around in jax, which has 32 bits by default."""
     used = jax.dtypes.canonicalize_dtype(array.dtype)
     if array.dtype == used or not (jnp.issubdtype(used, np.integer) and array.size):
         return
     low, high = np.iinfo(used).min, np.iinfo(used).max
     if array.min() < low or array.max() > high:
         raise ValueError(
-            f"{label} must lie between {low} and {high}, as integers of type {used} do; got values "
-            f"from {array.min()} to {array.max()}. Make them floating-point, or standardize them."
+            f"{label} must lie between {low} and {high}, the range of {used}; got values from "
+            f"{array.min()} to {array.max()}. Convert them to floating point or standardize them."
         )

@@ -1,10 +1,10 @@
 """The α-divergence between two densities, which BB-α minimizes locally.
 
-    D_α[p‖q] = (1 − ∫ p(θ)^α q(θ)^(1−α) dθ) / (α (1 − α))
+    D_α[p‖q] = (1 − ∫ p(θ)^α q(θ)^(1−α) dθ) / (α (1 − α))                         (eq. 1)
 
-D₁ = KL[p‖q], D₀ = KL[q‖p] and D_½ = 2 ∫ (√p − √q)² dθ = 4 Hel² with Hel² = 1 − ∫ √(p q) dθ
-(Section 2, eq. (hellinger)). A large positive α makes q cover p, a large negative one makes it keep
-to the mode of p with the most mass. As D_α[p‖q] = D_{1−α}[q‖p], the formulas here are for α ≤ ½.
+D₁ = KL[p‖q], D₀ = KL[q‖p] and D_½ = 2 ∫ (√p − √q)² dθ = 4 Hel², with Hel² = 1 − ∫ √(p q) dθ
+(Section 2, eqs. 2 to 4). A large positive α makes q cover p; a large negative one confines q to the
+mode of p with the most mass. Because D_α[p‖q] = D_{1−α}[q‖p], the formulas here are for α ≤ ½.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from bbalpha.energy import Number
 
 Gaussians = DiagonalGaussian | FullGaussian | LowRankGaussian
 
-NUM_NODES = 12  # of Gauss and Legendre: 1e-16 in `_exp_remainder` and `_log1p_remainder`
+NUM_NODES = 12  # Gauss–Legendre; errors of 1e-16 in `_exp_remainder` and `_log1p_remainder`
 
 
 def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, ""]:
@@ -27,16 +27,16 @@ def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, 
 
     With Σ = α Σ_q + (1 − α) Σ_p and d the difference of the means,
     −log ∫ p^α q^(1−α) = ½ α (1 − α) dᵀ Σ⁻¹ d + ½ log |Σ| − ½ α log |Σ_q| − ½ (1 − α) log |Σ_p|.
-    The integral diverges where Σ is not positive definite, which takes an α outside [0, 1]; there
-    D_α = ∞. All terms are divided by α (1 − α) before they are rounded, so that the limits at 0 and
-    1 are values like any other. For two diagonal Gaussians the result is right to rounding and time
-    grows with the number of parameters; otherwise digits are lost as the condition number of one
-    covariance relative to the other grows, and time grows with the cube.
+    The integral diverges where Σ is not positive definite, which happens only for α outside [0, 1];
+    there D_α = ∞. All terms are divided by α (1 − α) before rounding, so the limits at 0 and 1 are
+    values like any other. For two diagonal Gaussians the result is right to rounding and the time
+    is linear in the number of parameters. Otherwise the time is cubic, and digits are lost as the
+    condition number of one covariance relative to the other grows.
 
     Args:
-        p: the density that is approximated.
-        q: its approximation, over the same vector.
-        alpha: the power, any real number; may be traced.
+        p: The density to approximate.
+        q: Its approximation, over the same vector.
+        alpha: The power, any real number; may be traced.
 
     >>> p = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
     >>> q = bb.DiagonalGaussian(jnp.ones(1), jnp.zeros(1))
@@ -53,7 +53,7 @@ def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, 
     log_ratio = _log_variance_ratios(p, q)
     log_ratio = jnp.where(is_upper, -log_ratio, log_ratio)
     is_proper = jnp.all(_excess(alpha, log_ratio) > -1)
-    # What is not proper is replaced before the logarithms, lest its gradient become 0·∞.
+    # Improper values are replaced before the logarithms, or their gradient would be 0·∞.
     alpha, log_ratio = jnp.where(is_proper, alpha, 0.0), jnp.where(is_proper, log_ratio, 0.0)
     squares = _squared_distance(p, q, alpha, log_ratio, is_upper)
     exponent = 0.5 * (squares + jnp.sum(_log_determinant_term(alpha, log_ratio)))
@@ -63,21 +63,21 @@ def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, 
 def log_alpha_divergence_on_grid(
     log_p: Float[Array, " grid"], log_q: Float[Array, " grid"], alpha: Number, spacing: Number
 ) -> Float[Array, ""]:
-    """The logarithm of D_α[p‖q] for densities that are known on an even grid in one dimension.
+    """The logarithm of D_α[p‖q] for densities given on an even grid in one dimension.
 
-    D_α[p‖q] = ∫ (α p + (1 − α) q − p^α q^(1−α)) dθ / (α (1 − α)), which is the definition of the
-    paper where p and q are normalized and extends it to the unnormalized ones of Figure
-    (alpha_divergence): the integrand is nowhere negative. The logarithm, because D_α itself leaves
-    the range of numbers at large |α|, where it is to be minimized nevertheless.
+    D_α[p‖q] = ∫ (α p + (1 − α) q − p^α q^(1−α)) dθ / (α (1 − α)), which equals eq. 1 where p and q
+    are normalized and extends it to the unnormalized densities of Figure 2: the integrand is never
+    negative. The logarithm is returned because D_α itself overflows at large |α|, where it must
+    still be minimized.
 
-    The integral is the sum over the grid, which must hold all the mass of p, q and p^α q^(1−α); a
-    divergence that is infinite appears as one that grows with the grid.
+    The integral is a sum over the grid, which must contain all the mass of p, q and p^α q^(1−α). An
+    infinite divergence shows as one that grows with the grid.
 
     Args:
-        log_p: finite log-density of what is approximated, normalized or not.
-        log_q: that of its approximation, on the same grid.
-        alpha: the power, any real number; may be traced.
-        spacing: the distance of neighbors on the grid.
+        log_p: Finite log-density to approximate, normalized or not.
+        log_q: Log-density of the approximation, on the same grid.
+        alpha: The power, any real number; may be traced.
+        spacing: Distance between neighbors on the grid.
 
     >>> grid = jnp.linspace(-10.0, 10.0, 201)
     >>> log_p, log_q = (jax.scipy.stats.norm.logpdf(grid, mean) for mean in (0.0, 1.0))
@@ -85,7 +85,7 @@ def log_alpha_divergence_on_grid(
     0.4700
     """
     alpha = jnp.asarray(alpha, log_p.dtype)
-    # D_α[cp‖cq] = c D_α[p‖q]: the largest of p, q and p^α q^(1−α) is brought to 1.
+    # D_α[cp‖cq] = c D_α[p‖q]: the largest of p, q and p^α q^(1−α) is scaled to 1.
     log_power = alpha * log_p + (1 - alpha) * log_q
     largest = jnp.max(jnp.maximum(jnp.maximum(log_p, log_q), log_power))
     largest = jax.lax.stop_gradient(largest)
@@ -97,7 +97,7 @@ def log_alpha_divergence_on_grid(
 
 
 def _log_variance_ratios(p: Gaussians, q: Gaussians) -> Float[Array, " params"]:
-    """t: the log-variances of p in the directions and units in which q is standard."""
+    """t: the log-variances of p along the axes and in the units in which q is standard."""
     if isinstance(p, DiagonalGaussian) and isinstance(q, DiagonalGaussian):
         return p.log_variance - q.log_variance
     relative = jax.scipy.linalg.solve_triangular(_cholesky(q), _cholesky(p), lower=True)
@@ -111,18 +111,18 @@ def _squared_distance(
     log_ratio: Float[Array, " params"],
     is_upper: Array,
 ) -> Float[Array, ""]:
-    """Return dᵀ Σ⁻¹ d for α ≤ ½, where `is_upper` says that p and q have changed places."""
+    """Return dᵀ Σ⁻¹ d for α ≤ ½; `is_upper` says that p and q have traded places."""
     difference = p.mean - q.mean
     if isinstance(p, DiagonalGaussian) and isinstance(q, DiagonalGaussian):
         log_variance = jnp.where(is_upper, q.log_variance, p.log_variance)
         log_variance = log_variance + _log_mixture(alpha, log_ratio)
         return jnp.sum(jnp.square(difference * jnp.exp(-0.5 * log_variance)))
-    covariances = [_cholesky(family) @ _cholesky(family).T for family in (p, q)]
+    covariances = [_cholesky(density) @ _cholesky(density).T for density in (p, q)]
     first = jnp.where(is_upper, *covariances[::-1])
     second = jnp.where(is_upper, *covariances)
     cholesky = jnp.linalg.cholesky(first + alpha * (second - first))
     noise = jax.scipy.linalg.solve_triangular(cholesky, difference, lower=True)
-    # Not positive definite to rounding: as good as infinite.
+    # A matrix that rounding leaves without a Cholesky factor stands for infinity.
     return jnp.where(jnp.isnan(cholesky[0, 0]), jnp.inf, jnp.dot(noise, noise))
 
 
@@ -138,7 +138,7 @@ def _excess(alpha: Float[Array, ""], log_ratio: Float[Array, " params"]) -> Floa
 
 
 def _expm1_of_minus(log_ratio: Float[Array, " params"]) -> Float[Array, " params"]:
-    """exp(−t) − 1, finite so that it can be multiplied by an α of 0."""
+    """exp(−t) − 1, kept finite so that it can be multiplied by α = 0."""
     return jnp.expm1(-jnp.maximum(log_ratio, -jnp.log(jnp.finfo(log_ratio.dtype).max)))
 
 
@@ -159,8 +159,8 @@ def _log_determinant_term(
 ) -> Float[Array, " params"]:
     """(log(1 − α + α exp(−t)) + α t) / (α (1 − α)) for α ≤ ½, about t²/2 at small t.
 
-    As log1p(y) = y + y² φ(y), it is (y (exp(−t) − 1) φ(y) + exp(−t) − 1 + t) / (1 − α) too, where
-    nothing is left to cancel at small t or α.
+    Because log1p(y) = y + y² φ(y), it equals (y (exp(−t) − 1) φ(y) + exp(−t) − 1 + t) / (1 − α), in
+    which nothing cancels at small t or α.
     """
     excess = _excess(alpha, log_ratio)
     is_small = jnp.abs(excess) <= 0.5
@@ -194,8 +194,8 @@ def _pointwise_divergence(
 ) -> Float[Array, " grid"]:
     """(α p + (1 − α) q − p^α q^(1−α)) / (α (1 − α)) for α ≤ ½.
 
-    It is (p − q − (p^α q^(1−α) − q) / α) / (1 − α), where for r = log p − log q and small α r the
-    terms q r cancel: the remainders of the exponentials beyond them are what is left.
+    It is (p − q − (p^α q^(1−α) − q) / α) / (1 − α). With r = log p − log q, the terms q r cancel at
+    small α r and leave the remainders of the exponentials.
     """
     log_ratio = log_p - log_q
     power = alpha * log_ratio

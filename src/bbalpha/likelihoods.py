@@ -1,9 +1,9 @@
-"""Step three: likelihoods, outputs and targets → log p(yₙ|xₙ, θ), one number per datum.
+"""Likelihoods: outputs and targets → log p(yₙ|xₙ, θ), one number per datum.
 
-A likelihood is a value with four methods, whose array fields are hyper-parameters: passed to
-`bbalpha.fit` as `hyperparams=`, they are learned. Outputs have shape (..., data, columns), where
-leading axes are draws of θ. Where the targets are ordered, the likelihood has a distribution
-function too, `cdf`, and its complement `survival`, which keeps its digits in the upper tail.
+A likelihood is a value with four methods. Its array fields are hyper-parameters: `bbalpha.fit`
+learns them if it gets the likelihood as `hyperparams=`. Outputs have shape (..., data, columns),
+where leading axes are draws of θ. A likelihood of ordered targets also has a distribution function,
+`cdf`, and its complement `survival`, which keeps its digits in the upper tail.
 """
 
 import math
@@ -31,14 +31,14 @@ from bbalpha.engine.special import (
 
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
 
-Outputs = Float[Array, "..."]  # (..., data, columns): a wrong shape is told by a sentence
+Outputs = Float[Array, "..."]  # (..., data, columns); other shapes get an error message of ours
 Columns = Float[Array, "*draws data columns"]
 PerDatum = Float[Array, "*draws data"]
 RandomKey = Key[Array, ""]
 
 
 def _floating(value: ArrayLike) -> Array:
-    """The value of a field as an array of floats that does not change type when it is trained."""
+    """The value of a field as an array of floats, whose type training does not change."""
     array = jnp.asarray(value)
     return array.astype(jnp.result_type(array, float))
 
@@ -47,16 +47,16 @@ def _floating(value: ArrayLike) -> Array:
 class Likelihood(Protocol):
     """The distribution of a target given the outputs of a model.
 
-    Targets have shape (data, T), or (data,) if T = 1. To write a likelihood of your own, make it
-    an `equinox.Module` with these four methods.
+    Targets have shape (data, T), or (data,) if T = 1. To write your own likelihood, make an
+    `equinox.Module` with these four methods.
     """
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return log p(yₙ|outputs), higher is better; the T columns are summed.
 
         Raises:
-            ValueError: If the shapes do not match or, outside compiled code, if a target is not
-                a value of this distribution.
+            ValueError: If the shapes do not match or, outside compiled code, if a target is not a
+                possible value.
         """
         ...
 
@@ -77,7 +77,7 @@ class Likelihood(Protocol):
 class OrderedLikelihood(Likelihood, Protocol):
     """A likelihood of ordered targets, whose predictions have quantiles.
 
-    Both methods take any real numbers as targets and speak of each column by itself.
+    Both methods take any real numbers as targets and treat each column separately.
     """
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
@@ -85,14 +85,14 @@ class OrderedLikelihood(Likelihood, Protocol):
         ...
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y > y) for every target: 1 − cdf, without its cancellation."""
+        """Return P(Y > y) for every target: 1 − cdf without the cancellation."""
         ...
 
 
 class Gaussian(eqx.Module):
     """A continuous target with the same noise everywhere: y ~ N(output, σ²).
 
-    The field is log σ², one number or one per column of the targets.
+    `log_variance` is log σ², one number or one per column of the targets.
 
     >>> print(f"{bb.Gaussian().log_prob(jnp.zeros((1, 1)), jnp.ones(1)).item():.4f}")
     -1.4189
@@ -139,7 +139,7 @@ class Gaussian(eqx.Module):
 
 
 class HeteroscedasticGaussian(eqx.Module):
-    """A continuous target whose noise is an output too: y ~ N(m, exp(s)), outputs = [m, s].
+    """A continuous target with noise that is also an output: y ~ N(m, exp(s)), outputs = [m, s].
 
     The outputs hold twice as many columns as the targets: all means, then all log-variances.
 
@@ -289,7 +289,7 @@ class Categorical(eqx.Module):
     """One of C classes: p(y = c) = softmax(outputs)_c; the C columns of the outputs are logits.
 
     Targets are labels 0, ..., C − 1, of shape (data,) or (data, 1) and any dtype; draws are
-    integers of shape (..., data). Mean and variance are those of the C indicators.
+    integers of shape (..., data). `mean` and `variance` are of the C class indicators.
 
     >>> print(f"{bb.Categorical().log_prob(jnp.zeros((1, 4)), jnp.array([3])).item():.4f}")
     -1.3863
@@ -319,19 +319,19 @@ class Categorical(eqx.Module):
 class Poisson(eqx.Module):
     """A count: y ~ Poisson(λ), log λ = output.
 
-    Targets are whole numbers from 0 on, of any dtype; draws are integers.
+    Targets are non-negative whole numbers of any dtype; draws are integers.
 
     >>> print(f"{bb.Poisson().log_prob(jnp.zeros((1, 1)), jnp.array([2])).item():.4f}")
     -1.6931
     """
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
-        """Return Σₜ yₜ log λₜ − λₜ − log yₜ!, as the height of the mode less the distance from it.
+        """Return Σₜ yₜ log λₜ − λₜ − log yₜ!, as the height of the mode minus the distance from it.
 
         y log λ − λ − log y! = [y log y − y − log y!] + y (δ − (exp(δ) − 1)),  δ = log λ − log y.
         The terms on the left cancel: in float32 at y = 10⁵ their sum is off by about 0.1 nat.
         """
-        rule = "whole numbers from 0 on for Poisson"
+        rule = "non-negative whole numbers for Poisson"
         check_values(targets, rule, lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y))
         counts = aligned(targets, outputs)
         delta = outputs - jnp.log(jnp.maximum(counts, 1.0))
@@ -339,7 +339,7 @@ class Poisson(eqx.Module):
         return jnp.sum(poisson_log_height(counts) + distance, axis=-1)
 
     def mean(self, outputs: Outputs) -> Columns:
-        """Return λ, which is the variance too."""
+        """Return λ, which is also the variance."""
         return jnp.exp(outputs)
 
     variance = mean
@@ -363,7 +363,7 @@ def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
 
 
 def _score(targets: ArrayLike, center: Array, log_scale: Array) -> Array:
-    """(target − center) / scale, where a scale that underflows is the smallest number."""
+    """(target − center) / scale, where a scale that underflows becomes the smallest number."""
     scale = jnp.maximum(jnp.exp(log_scale), jnp.finfo(center.dtype).tiny)
     return (aligned(targets, center) - center) / scale
 
@@ -377,7 +377,7 @@ def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Arra
 
 
 def _fields(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:
-    """Each field of the likelihood with as many axes as the outputs, all but the last 1 long."""
+    """Each field with as many axes as the outputs, all of length 1 except the last."""
     arrays = {field.name: getattr(likelihood, field.name) for field in fields(likelihood)}
     for name, array in arrays.items():
         if array.shape not in ((), outputs.shape[-1:]):

@@ -1,10 +1,9 @@
-"""Metrics: the last step, from predictions to scores.
+"""Metrics: predictions and targets → scores.
 
-Every function takes numpy or jax arrays, works in float64 on the host, and returns a float (or a
-small record). Predictive draws have the draws on the leading axis and the shape of the targets
-after it. Units are those of the arguments: put predictions back into original units
-(`Standardizer.inverse`, `Standardizer.log_scale`) before comparing with published numbers. Shapes
-that disagree and empty inputs raise a `ValueError`.
+Every function takes numpy or jax arrays, computes in float64 on the host, and returns a float (or a
+small record). Predictive draws have shape (draws, *targets.shape). Scores are in the units of the
+arguments: convert predictions to original units (`Standardizer.inverse`, `Standardizer.log_scale`)
+before comparing with published numbers. Mismatched shapes and empty inputs raise a `ValueError`.
 """
 
 from typing import NamedTuple
@@ -12,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jax.typing import ArrayLike
 
-LEVELS = np.arange(1, 100) / 100  # the nominal coverages over which `calibration_error` averages
-ROUNDING = 1e-4  # by which a float32 probability may stray outside [0, 1]
+LEVELS = np.arange(1, 100) / 100  # nominal coverages that `calibration_error` averages over
+ROUNDING = 1e-4  # how far a float32 probability may stray outside [0, 1]
 
 
 def predictive_log_likelihood(log_densities: ArrayLike, log_scale: ArrayLike = 0.0) -> float:
@@ -21,13 +20,12 @@ def predictive_log_likelihood(log_densities: ArrayLike, log_scale: ArrayLike = 0
 
     (1/N) Σₙ log (1/K) Σₖ p(yₙ|xₙ, θₖ) − log_scale
 
-    With few draws it is biased low, badly so where q carries the spread (α near 1): use 1,000 or
+    With few draws it is biased low, badly so where the spread comes from q (α near 1): use 1,000 or
     more.
 
     Args:
         log_densities: log p(yₙ|xₙ, θₖ), of shape (draws, data).
-        log_scale: Σ log scale of the targets, if the densities are those of standardized targets
-            (`Standardizer.log_scale`).
+        log_scale: `Standardizer.log_scale` of the targets, if these were standardized.
 
     >>> import numpy as np, bbalpha as bb
     >>> densities = np.array([[0.1, 0.5], [0.3, 0.5]])  # two draws, two data points
@@ -47,8 +45,8 @@ def rmse(mean: ArrayLike, targets: ArrayLike) -> float:
     """Return the root mean squared error of the predictive mean; lower is better.
 
     Args:
-        mean: Predictive means, of the shape of the targets.
-        targets: Observed values; those of several outputs are averaged together.
+        mean: Predictive means, in the shape of the targets.
+        targets: Observed values; several outputs are averaged together.
 
     >>> import bbalpha as bb, numpy as np
     >>> bb.metrics.rmse(np.array([1.0, 7.0]), np.array([0.0, 0.0]))
@@ -67,7 +65,7 @@ def error_rate(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
     Args:
         probabilities: Of shape (data, classes), or (data,) for the probability of class 1 of two.
-            A tie goes to the lower class.
+            Ties go to the lower class.
         labels: Class numbers from 0, of shape (data,).
 
     >>> import bbalpha as bb, numpy as np
@@ -81,7 +79,7 @@ def error_rate(probabilities: ArrayLike, labels: ArrayLike) -> float:
 def expected_calibration_error(
     probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 15
 ) -> float:
-    """Return the mean gap between confidence and accuracy of a classifier; lower is better.
+    """Return the mean gap between a classifier's confidence and accuracy; lower is better.
 
     Data are binned by the probability of their most probable class into (i/B, (i+1)/B]:
     ECE = Σ_b (|b|/N) |accuracy(b) − mean confidence(b)|.
@@ -106,11 +104,11 @@ def expected_calibration_error(
 
 
 def coverage(draws: ArrayLike, targets: ArrayLike, level: float = 0.9) -> float:
-    """Return the fraction of targets inside their central interval; nearer to `level` is better.
+    """Return the fraction of targets inside their central interval; closer to `level` is better.
 
     The ends are the p = (1 ∓ level)/2 quantiles of the draws, taken at position (K + 1)p (Hyndman
-    and Fan's type 6): a correct model then covers `level` on average with few draws as with many,
-    from K = (1 + level)/(1 − level) on.
+    and Fan's type 6): a correct model then covers `level` on average for every number of draws
+    K ≥ (1 + level)/(1 − level).
 
     Args:
         draws: Predictive draws, of shape (draws, *targets.shape).
@@ -151,10 +149,10 @@ def pit(draws: ArrayLike, targets: ArrayLike) -> np.ndarray:
 def calibration_error(draws: ArrayLike, targets: ArrayLike) -> float:
     """Return the mean gap between nominal and empirical coverage; lower is better.
 
-    The central interval of level c holds the target if |2u − 1| ≤ c, with u from `pit`. The error
-    is the mean over c = 0.01, …, 0.99 of |#{n: |2uₙ − 1| ≤ c}/N − c|: 0 for a calibrated model, ½
-    for one whose intervals hold nothing or everything. For N data of a calibrated model it is of
-    the order of 1/(3√N) by chance.
+    The central interval of level c contains the target if |2u − 1| ≤ c, with u from `pit`. The
+    error is the mean over c = 0.01, …, 0.99 of |#{n: |2uₙ − 1| ≤ c}/N − c|: 0 for a calibrated
+    model, ½ for one whose intervals contain nothing or everything. By chance, a calibrated model
+    scores about 1/(3√N) on N data.
 
     Args:
         draws: Predictive draws, of shape (draws, *targets.shape).
@@ -174,9 +172,9 @@ def crps(draws: ArrayLike, targets: ArrayLike) -> float:
     """Return the continuous ranked probability score, in units of the targets; lower is better.
 
     The fair estimator (1/K) Σₖ |xₖ − y| − 1/(2K(K − 1)) Σₖₗ |xₖ − xₗ|, averaged over the targets:
-    unbiased for the score of the distribution drawn from, so that results with 50 and with 1,000
-    draws are comparable (the empirical one, with K² below, is too high by 1/K of the spread). It
-    may be slightly negative. One draw is scored as a point, |x − y|.
+    unbiased for the score of the underlying distribution, so that results with 50 and with 1,000
+    draws are comparable (dividing by K² instead would give 1/K of the spread too much). It may be
+    slightly negative. A single draw is scored as a point, |x − y|.
 
     Args:
         draws: Predictive draws, of shape (draws, *targets.shape).
@@ -256,7 +254,7 @@ def standard_error(values: ArrayLike) -> float:
     """Return the standard error of the mean of independent values, √(s²/n) with ddof 1.
 
     Args:
-        values: At least two values, of shape (n,); paired differences, to compare two methods.
+        values: At least two values, of shape (n,); to compare two methods, paired differences.
 
     >>> import bbalpha as bb, numpy as np
     >>> bb.metrics.standard_error(np.array([1.0, 1.0, 1.0, 5.0]))
@@ -270,16 +268,16 @@ def standard_error(values: ArrayLike) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def _filled(name, values):
-    """The values in float64, provided there are any."""
+def _filled(name: str, values: ArrayLike) -> np.ndarray:
+    """The values in float64, if there are any."""
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {values.shape}.")
     return values
 
 
-def _draws_and_targets(draws, targets):
-    """Both in float64, provided that each draw has the shape of the targets."""
+def _draws_and_targets(draws: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Both in float64, if each draw has the shape of the targets."""
     draws, targets = _filled("draws", draws), _filled("targets", targets)
     if draws.shape[1:] != targets.shape or draws.ndim == 0:
         raise ValueError(
@@ -289,8 +287,8 @@ def _draws_and_targets(draws, targets):
     return draws, targets
 
 
-def _classes(probabilities, labels):
-    """Probabilities of shape (data, classes) in float64, and labels that number the classes."""
+def _classes(probabilities: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities in float64, of shape (data, classes), and the labels, if they are classes."""
     probabilities, labels = _filled("probabilities", probabilities), np.asarray(labels)
     if probabilities.ndim not in (1, 2) or labels.shape != probabilities.shape[:1]:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Step two: models, parameters → outputs.
+"""Models: parameters and inputs → outputs.
 
-A model is a plain function of a pytree of parameters and a matrix of inputs, one row per datum.
-Nothing is special about those here: any such function (Flax, Equinox, Haiku, your own) will do.
+A model is a plain function of a pytree of parameters and a matrix of inputs, one row per datum. The
+two in this file are not special: any such function (Flax, Equinox, Haiku, your own) will do.
 """
 
 import math
@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key, Num
 Layer = dict[str, Array | np.ndarray]
 """One affine layer: "weights" (num_outputs, num_inputs) and "biases" (num_outputs,).
 
-A row for each output, as in torch and Equinox: then layer one of all draws is a single product of
-their rows, in the order in which they lie in memory, with the inputs.
+One row of weights per output, as in torch and Equinox: the first layer of all draws is then one
+product of their rows, in memory order, with the inputs.
 """
 
 
@@ -29,7 +29,7 @@ def linear(params: Layer, inputs: Num[Array | np.ndarray, "..."]) -> Float[Array
         inputs: One row per datum, of shape (data, num_inputs).
 
     Raises:
-        ValueError: If the inputs are not a matrix with one column per column of the weights.
+        ValueError: If the inputs do not have that shape.
 
     >>> params = {"weights": jnp.array([[1.0, 2.0]]), "biases": jnp.array([3.0])}
     >>> print(bb.linear(params, jnp.array([[1.0, 1.0], [0.0, -1.0]])))
@@ -47,12 +47,12 @@ def mlp(
     """Outputs of a multilayer perceptron: affine layers with an activation between them.
 
     Args:
-        params: One layer of `linear` after another, as `init_mlp` makes them.
+        params: The layers in order, each as for `linear`; `init_mlp` makes them.
         inputs: One row per datum, of shape (data, num_inputs).
-        activation: Applied to every number of every layer but the last.
+        activation: Applied elementwise after every layer but the last.
 
     Raises:
-        ValueError: If the inputs are not a matrix with one column per column of the weights.
+        ValueError: If the inputs do not have that shape.
 
     >>> params = bb.init_mlp([13, 100, 1], key=jax.random.key(0))
     >>> bb.mlp(params, jnp.ones((5, 13))).shape
@@ -62,9 +62,9 @@ def mlp(
     num_inputs = params[0]["weights"].shape[1]
     if inputs.ndim != 2 or inputs.shape[1] != num_inputs:
         raise ValueError(
-            f"inputs must have shape (data, {num_inputs}), as the weights ask; got {inputs.shape}."
+            f"inputs must have shape (data, {num_inputs}) to match the weights; got {inputs.shape}."
         )
-    units = inputs.T  # one row per unit: nothing needs to be transposed between the layers
+    units = inputs.T  # one row per unit, so that nothing is transposed between layers
     for layer in hidden_layers:
         units = activation(_affine(layer, units))
     return _affine(last_layer, units).T
@@ -73,16 +73,16 @@ def mlp(
 def init_linear(
     num_inputs: int, num_outputs: int = 1, *, key: Key[Array, ""], scheme: str = "normal"
 ) -> Layer:
-    """Initial parameters of `linear`, drawn as `init_mlp` draws those of a layer.
+    """Initial parameters of `linear`, drawn like a layer of `init_mlp`.
 
     Args:
-        num_inputs: Columns of the inputs.
-        num_outputs: Columns of the outputs.
-        key: The randomness.
-        scheme: "normal" or "glorot", see `init_mlp`.
+        num_inputs: Number of columns of the inputs.
+        num_outputs: Number of columns of the outputs.
+        key: Random key.
+        scheme: "normal" or "glorot"; see `init_mlp`.
 
     Raises:
-        ValueError: If a number of columns is below one or the scheme is unknown.
+        ValueError: If a number of columns is less than 1 or the scheme is unknown.
 
     >>> params = bb.init_linear(34, key=jax.random.key(0))
     >>> params["weights"].shape, params["biases"].shape
@@ -104,20 +104,21 @@ def init_linear(
 
 
 def init_mlp(sizes: Sequence[int], *, key: Key[Array, ""], scheme: str = "normal") -> list[Layer]:
-    """Initial parameters of `mlp`: the means at which q starts, by one of the paper's two schemes.
+    """Initial parameters of `mlp`, where the mean of q starts, by one of the paper's two schemes.
 
         normal  (Section 4)    weights, biases ~ N(0, 0.1²)
         glorot  (Section 4.3)  weights ~ N(0, 2/(d_in + d_out)),  biases ~ N(0, 2/(1 + d_out))
 
-    The paper gives no variance for the biases of the second; this is its authors' code.
+    The paper gives no variance for the biases of the second scheme; this one is from the authors'
+    code.
 
     Args:
-        sizes: Columns of the inputs, units of each hidden layer, and columns of the outputs.
-        key: The randomness.
+        sizes: Numbers of inputs, of units in each hidden layer, and of outputs.
+        key: Random key.
         scheme: "normal" or "glorot".
 
     Raises:
-        ValueError: If there are fewer than two sizes, one is below one, or the scheme is unknown.
+        ValueError: If there are fewer than two sizes, one is less than 1, or the scheme is unknown.
 
     >>> params = bb.init_mlp([784, 400, 400, 10], key=jax.random.key(0), scheme="glorot")
     >>> [layer["weights"].shape for layer in params]
@@ -125,7 +126,7 @@ def init_mlp(sizes: Sequence[int], *, key: Key[Array, ""], scheme: str = "normal
     """
     if len(sizes) < 2 or min(sizes) < 1:
         raise ValueError(
-            "sizes must name the inputs, the hidden layers and the outputs, each at least 1; "
+            "sizes must list the numbers of inputs, hidden units and outputs, each at least 1; "
             f"got sizes={list(sizes)}."
         )
     keys = jax.random.split(key, len(sizes) - 1)
@@ -140,7 +141,7 @@ def _affine(layer: Layer, units: Num[Array | np.ndarray, "units data"]) -> Float
 
 
 def _normal_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:
-    """Standard deviations of weights and biases, whatever the size."""
+    """Standard deviations of weights and biases, regardless of size."""
     return 0.1, 0.1  # Section 4
 
 

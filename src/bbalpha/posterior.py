@@ -1,7 +1,6 @@
 """The posterior: what a fit returns and predictions are made from."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -223,7 +222,8 @@ def _with_hyperparams(
 
 def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
     check_one_per_datum(log_densities.shape[1:])
-    return jax.nn.logsumexp(log_densities, axis=0) - math.log(len(log_densities))
+    # Weights 1/K rather than − log K afterwards, which in float32 costs 5e-7 at K = 1,000.
+    return jax.nn.logsumexp(log_densities, axis=0, b=1 / len(log_densities))
 
 
 @eqx.filter_jit

@@ -229,7 +229,7 @@ def test_a_generator_is_not_saved_but_what_it_gave_is(path, state):
     ("setting", "value"),
     [("alpha", lambda step: 0.5), ("num_predictive_samples", None), ("memory_size", "all")],
 )
-def test_a_setting_that_no_file_can_hold_is_told_and_nothing_is_written(path, setting, value):
+def test_a_setting_that_no_file_can_hold_is_reported_and_nothing_is_written(path, setting, value):
     model = invented(bb.BBAlphaRegressor(())).set_params(**{setting: value})
     message = (
         "^an estimator must hold numbers and text, as files do, to be saved; "
@@ -240,14 +240,14 @@ def test_a_setting_that_no_file_can_hold_is_told_and_nothing_is_written(path, se
     assert not path.exists()
 
 
-def test_a_setting_changed_after_the_fit_so_that_no_file_would_be_read_is_told(path):
+def test_a_setting_changed_after_the_fit_so_that_no_file_would_be_read_is_reported(path):
     model = invented(bb.BBAlphaRegressor(())).set_params(hidden_layer_sizes=(3,))
     message = r"in which the network has 13 weights and biases, but .q.mean has shape \(3,\)\.$"
     with pytest.raises(ValueError, match=message):
         model.save(path)
 
 
-def test_labels_that_no_file_can_hold_are_told(path):
+def test_labels_that_no_file_can_hold_are_reported(path):
     days = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
     with pytest.raises(ValueError, match=r"^an estimator must hold numbers and text, .* 'M' is "):
         invented(bb.BBAlphaClassifier(()), classes=days).save(path)
@@ -286,7 +286,7 @@ def test_a_loaded_classifier_starts_warm_in_the_units_it_had(path):
     assert (loaded.posterior_.q.mean != before.posterior_.q.mean).all()
 
 
-def test_a_file_of_another_class_is_told(path):
+def test_a_file_of_another_class_is_reported(path):
     fitted_classifier().save(path)
     message = "path must name a saved BBAlphaRegressor; got 'BBAlphaClassifier' in model."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}safetensors.$"):

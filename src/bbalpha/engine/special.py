@@ -1,4 +1,4 @@
-"""Special functions that must be right to rounding where the libraries' are not."""
+"""Special functions that are right to rounding where library versions are not."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 # Mills' ratio R(t) = w·p(2w − 1) with w = 1/(1 + 0.35 t): polynomials p, highest power first, that
-# interpolate scipy's erfcx at Chebyshev nodes; the scale makes p short. Errors: 4e-8, 3e-14.
+# interpolate scipy's erfcx at Chebyshev nodes. The scale 0.35 keeps p short. Errors: 4e-8, 3e-14.
 MILLS_SCALE = 0.35
 MILLS_SINGLE = (
     5.265184866e-05,
@@ -49,10 +49,10 @@ MILLS_DOUBLE = (
     4.2987604360337872e-01,
     6.3478925072255588e-01,
 )
-STIRLING_START = 10.0  # from it on Stirling's series is exact to 1e-10 with three corrections
+STIRLING_START = 10.0  # from here on, Stirling's series with three corrections is exact to 1e-10
 LOG_TWO_PI = math.log(2 * math.pi)
-NODES_SINGLE, NODES_DOUBLE = 14, 24  # of a table along each axis. Errors: 2e-8, 5e-12
-LARGEST_DF = 1e18  # from which on Student's t is the Gaussian to rounding; its square is finite
+NODES_SINGLE, NODES_DOUBLE = 14, 24  # along each axis of a table. Errors: 2e-8, 5e-12
+LARGEST_DF = 1e18  # from here on, Student's t is Gaussian to rounding; its square is still finite
 QUADRATURE_GRID = np.linspace(-5.0, 6.0, 201)  # for integrals to 1e-14
 
 
@@ -61,9 +61,9 @@ def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return log Φ(x), whose derivative φ(x)/Φ(x) is right to rounding however far x is from 0.
 
     The derivative of `jax.scipy.special.log_ndtr` is exp(log φ − log Φ), a difference of numbers
-    near −x²/2: in float32 it is off by 6e-5 near −40, by 2e-3 at −1,000, and is 1, not 10⁵, at
-    −10⁵: values that unscaled inputs reach. Here both come from Mills' ratio R(t) = Φ(−t)/φ(t),
-    which is smooth from 0 to infinity, so that one polynomial serves everywhere.
+    near −x²/2. In float32 it is off by 6e-5 near −40, by 2e-3 at −1,000, and it is 1 instead of 10⁵
+    at −10⁵; unscaled inputs reach such values. Here both come from Mills' ratio R(t) = Φ(−t)/φ(t),
+    which is smooth from 0 to infinity, so one polynomial serves everywhere.
 
     >>> print(f"{jax.grad(bb.log_ndtr)(jnp.array(-1e5)):.6g}")
     100000
@@ -84,7 +84,7 @@ def _log_ndtr_and_slope(x: Array) -> tuple[Array, Array]:
     density = jnp.exp(log_density)
     smaller = density * ratio  # Φ(−|x|)
     scaled = jnp.where(x < 0, ratio, 1 - smaller)  # Φ(x)/φ(x) below 0, Φ(x) above
-    lost = 1 - scaled - smaller  # what rounding took from 1 − Φ(−x), the digits of log Φ near 0
+    lost = 1 - scaled - smaller  # rounded away from 1 − Φ(−x): the digits of log Φ near 0
     value = jnp.log(scaled) + jnp.where(x < 0, log_density, lost)
     slope = jnp.where(x < 0, 1, density) / scaled
     return value, slope
@@ -103,7 +103,7 @@ def poisson_log_height(counts: Array) -> Array:
     """Return the log-probability of each count y under its own rate λ = y: y log y − y − log y!.
 
     For large y these terms cancel, which in float32 costs a tenth of a nat at 10⁵; Stirling's
-    series has none of them.
+    series avoids them.
     """
     y = jnp.maximum(counts, STIRLING_START)
     correction = (1 / 12 - (1 / 360 - 1 / (1260 * y**2)) / y**2) / y
@@ -113,7 +113,7 @@ def poisson_log_height(counts: Array) -> Array:
 
 
 def ndtr(x: Array) -> Array:
-    """Return Φ(x) with a small relative error below 0, five times as fast as jax's."""
+    """Return Φ(x), with a small relative error even below 0, five times as fast as jax's."""
     tail = jnp.exp(-0.5 * (jnp.square(x) + LOG_TWO_PI)) * _mills_ratio(_magnitude(x))
     return jnp.where(x < 0, tail, 1 - tail)
 
@@ -124,7 +124,7 @@ def student_t_cdf(x: Array, df: Array) -> Array:
 
     P(T > t) = (1 + t²/ν)^(−ν/2) G(s),  s = t / √(ν + t²),
     G(s) = ∫₀^∞ (cosh v + s sinh v)^(−ν) dv, scaled to G(0) = ½. Divided by w = 1/(1 + ks), with
-    k = 0.35 √(1 + ν), it is so smooth in s and ν that a small table holds it; as ν → ∞ it becomes
+    k = 0.35 √(1 + ν), it is so smooth in s and ν that a small table suffices; as ν → ∞ it becomes
     Mills' ratio. `jax.scipy.special.betainc` takes a hundred times as long.
     """
     df = jnp.minimum(df, LARGEST_DF)
@@ -169,7 +169,7 @@ def _magnitude(x: Array) -> Array:
 
 
 def _coefficients(table: Callable[[int], np.ndarray], epsilon: Array) -> list[list[Array]]:
-    """The polynomials in w that a stack of tables of Chebyshev coefficients holds at each ε."""
+    """The polynomials in w at each ε, from a stack of tables of Chebyshev coefficients."""
     stack = table(NODES_DOUBLE if epsilon.dtype == jnp.float64 else NODES_SINGLE)
     ones = (1,) * epsilon.ndim
     rows = [jnp.asarray(row, epsilon.dtype).reshape(*row.shape, *ones) for row in stack]

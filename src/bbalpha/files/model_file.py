@@ -1,8 +1,9 @@
-"""Model files: safetensors, arrays under their tree paths and the rest as JSON in the metadata.
+"""Model files: safetensors, with arrays under their tree paths and the rest as JSON metadata.
 
-Reading one never executes code, whoever wrote it. A checksum tells a damaged file from an intact
-one before anything of it is used; against forgers, who can compute it too, every name, shape and
-type is checked.
+Reading a file never executes code, whoever wrote it. A checksum detects damage before anything in
+the file is used. A forger can compute it too, so every name, shape and type is checked as well.
+
+Messages are sentences about the file, because the command line prints them as they are.
 """
 
 import hashlib
@@ -21,18 +22,18 @@ from bbalpha.files.atomic import replacing
 FORMAT = "bbalpha"
 FORMAT_VERSION = 3
 CHECKSUM = "sha256"
-NO_CHECKSUM = "0" * 64  # stands where the checksum will, while it is computed
-LENGTH_BYTES = 8  # the length of the header, at the start of a safetensors file
+NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
+LENGTH_BYTES = 8  # of the header's length, at the start of a safetensors file
 PIECE = 2**16  # bytes read at a time
-DEEPEST = 20  # lists within lists; metadata of ours have six, and Python recurses into them
-LONGEST = 200  # characters of a file that a message repeats
+DEEPEST = 20  # nested lists; our metadata nest six deep, and Python recurses into them
+LONGEST = 200  # characters from a file that a message repeats
 
 
 def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
-    """Write the arrays of `tree` and `metadata`, whole or not at all.
+    """Write the arrays of `tree` and the metadata to a file.
 
     Raises:
-        OSError: if the file cannot be written; what was there before stays as it was.
+        OSError: If the file cannot be written; an existing file is then left as it was.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -44,24 +45,26 @@ def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
             save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
             _seal(temporary)
     except (SafetensorError, OSError) as error:
-        raise OSError(f"path must name a file that can be written; got {path}: {error}.") from None
+        reason = one_line(getattr(error, "strerror", None) or error).rstrip(".")
+        raise OSError(f"{path} cannot be written: {reason}.") from None
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the metadata of a model file.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file is not a bbalpha model, is damaged or is of another version.
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not a bbalpha model, is damaged or has another format version.
     """
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"path must name a model file; got {path}, where there is none.")
+        problem = f"{path} is not a file" if path.exists() else f"there is no file {path}"
+        raise FileNotFoundError(f"{problem}.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = _checked((file.metadata() or {}).get(FORMAT, ""), path)
+            metadata = _checked((file.metadata() or {}).get(FORMAT), path)
             _check_seal(path)
             arrays = {name: _array(file, name, path) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
@@ -73,45 +76,38 @@ def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTre
     """The tree `like` with the arrays of a file in place of its leaves.
 
     Raises:
-        ValueError: if the names, shapes or types differ, naming the leaf.
+        ValueError: If a name, shape or type differs, with the name of the leaf.
     """
     named = _named_leaves(like)
-    name_of_file = Path(path).name
     unexpected = sorted(set(arrays) - {name for name, _ in named})
     if unexpected:
-        raise ValueError(
-            "the model must have a leaf for every array of the file; "
-            f"got {one_line(unexpected[0])} in {name_of_file}, which it lacks."
-        )
+        raise _mismatch(path, f"it has {one_line(unexpected[0])}, which the model lacks")
     for name, leaf in named:
         if name not in arrays:
-            raise ValueError(
-                f"leaf {name} of the model must be in the file; got none in {name_of_file}."
-            )
-        expected, found = np.shape(leaf), arrays[name].shape
-        if found != expected:
-            raise ValueError(
-                f"leaf {name} must have shape {expected}, as in the model; "
-                f"got {found} in {name_of_file}."
-            )
-        if not jnp.issubdtype(arrays[name].dtype, jnp.floating):
-            raise ValueError(
-                f"leaf {name} must hold floating-point numbers; "
-                f"got {arrays[name].dtype} in {name_of_file}."
-            )
+            raise _mismatch(path, f"it lacks {name}")
+        expected, found = np.shape(leaf), arrays[name]
+        if found.shape != expected:
+            raise _mismatch(path, f"{name} has shape {found.shape} instead of {expected}")
+        if not jnp.issubdtype(found.dtype, jnp.floating):
+            raise _mismatch(path, f"{name} holds {found.dtype} instead of floating-point numbers")
     leaves = [jnp.asarray(arrays[name]) for name, _ in named]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
+def invalid(path: str | Path, problem: str) -> ValueError:
+    """The error for a file that was written as a model but whose content is wrong."""
+    return ValueError(f"{Path(path).name} is not a valid bbalpha model: {problem.rstrip('.')}.")
+
+
 def one_line(text: Any) -> str:
-    """What a file or an error says, fit for a place within a sentence."""
+    """Text from a file or an error, shortened and made printable for use in a sentence."""
     text = str(text)
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _array(file: Any, name: str, path: Path) -> np.ndarray:
-    """An array of an open file; the errors are those of types and shapes that numpy lacks."""
+    """An array of an open file, or an error if numpy lacks its type or shape."""
     try:
         return file.get_tensor(name)
     except (AttributeError, TypeError, ValueError) as error:
@@ -120,18 +116,27 @@ def _array(file: Any, name: str, path: Path) -> np.ndarray:
 
 def _incomplete(path: Path, error: Exception) -> ValueError:
     reason = one_line(error).rstrip(".")
-    return ValueError(f"path must name a complete safetensors file; got {path.name}: {reason}.")
+    return ValueError(f"{path.name} is not a complete safetensors file: {reason}.")
 
 
-def _checked(text: str, path: Path) -> dict[str, Any]:
-    """The metadata, if they are those of a model of this version."""
+def _mismatch(path: str | Path, problem: str) -> ValueError:
+    return ValueError(f"{Path(path).name} does not match the model: {problem}.")
+
+
+def _checked(text: str | None, path: Path) -> dict[str, Any]:
+    """The metadata, if they describe a model of this version."""
+    if text is None:
+        raise ValueError(f"{path.name} is not a bbalpha model: it has no metadata.")
     metadata = _parse(text)
     if not isinstance(metadata, dict):
-        raise ValueError(f"path must name a bbalpha model; got {path.name} without its metadata.")
-    if metadata.get("version") != FORMAT_VERSION:
+        raise ValueError(f"{path.name} is not a bbalpha model: its metadata are not readable.")
+    version = metadata.get("version")
+    if version != FORMAT_VERSION:
+        is_newer = isinstance(version, int) and version > FORMAT_VERSION
+        remedy = "Update bbalpha" if is_newer else "Fit and save the model again"
         raise ValueError(
-            f"path must name a bbalpha model of version {FORMAT_VERSION}; "
-            f"got version {one_line(metadata.get('version'))} in {path.name}. Fit and save it anew."
+            f"{path.name} has format version {one_line(version)}; this bbalpha reads version "
+            f"{FORMAT_VERSION}. {remedy}."
         )
     return metadata
 
@@ -145,30 +150,25 @@ def _seal(path: Path) -> None:
 
 
 def _check_seal(path: Path) -> None:
-    """Refuse a file that is not as it was written.
+    """Raise if a file has changed since it was written.
 
     Raises:
-        ValueError: if it has no checksum or another one.
+        ValueError: If its checksum is missing or wrong.
     """
     _, found, digest = _checksum(path)
     if found != digest:
-        raise ValueError(
-            f"path must name an intact model file; got {path.name}, whose content does not match "
-            "its checksum."
-        )
+        raise ValueError(f"{path.name} is damaged: its content does not match its checksum.")
 
 
 def _checksum(path: Path) -> tuple[int, str, str]:
-    """Where the checksum of a file stands, what stands there, and what should."""
+    """Where the checksum is in a file, the one that is there, and the right one."""
     with path.open("rb") as file:
         prefix = file.read(LENGTH_BYTES)
-        # A length that safetensors has checked.
+        # safetensors has checked this length.
         header = memoryview(file.read(int.from_bytes(prefix, "little")))
         match = re.search(f'"{CHECKSUM}":"([0-9a-f]{{64}})"'.encode(), header)
         if match is None:
-            raise ValueError(
-                f"path must name a bbalpha model; got {path.name} without its checksum."
-            )
+            raise ValueError(f"{path.name} is not a bbalpha model: it has no checksum.")
         digest = hashlib.sha256(prefix)
         for part in (header[: match.start(1)], NO_CHECKSUM.encode(), header[match.end(1) :]):
             digest.update(part)
@@ -191,7 +191,7 @@ def _parse(text: str) -> Any:
 
 
 def _is_shallow(value: Any, depth: int) -> bool:
-    """Whether no more than so many lists and dictionaries lie within each other."""
+    """Whether lists and dictionaries are nested no more than `depth` deep."""
     if not isinstance(value, list | dict):
         return True
     items = value.values() if isinstance(value, dict) else value

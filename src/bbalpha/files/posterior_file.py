@@ -1,4 +1,4 @@
-"""Posteriors on disk: their arrays under tree paths, everything else as JSON."""
+"""Posteriors on disk: arrays under their tree paths, everything else as JSON."""
 
 import dataclasses
 import reprlib
@@ -16,7 +16,7 @@ from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
 from bbalpha.posterior import FitInfo, Posterior
 
-DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # that a file may name
+DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # known by name in a file
 
 
 def write_posterior(path: str | Path, posterior: Posterior) -> None:
@@ -31,13 +31,13 @@ def read_posterior(
     q: Distribution | None = None,
     prior: Distribution | None = None,
 ) -> Posterior:
-    """The posterior in a model file; the arguments are explained at `Posterior.load`."""
+    """The posterior in a model file; `Posterior.load` explains the arguments."""
     arrays, metadata = model_file.read(path)
     return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior)
 
 
 def metadata_of(posterior: Posterior) -> dict[str, Any]:
-    """What a file says about a posterior in addition to its arrays; for JSON."""
+    """What a file says about a posterior besides its arrays, for JSON."""
     return {
         "q": type(posterior.q).__name__,
         "prior": type(posterior.prior).__name__,
@@ -55,7 +55,7 @@ def posterior_of_file(
     q: Distribution | None = None,
     prior: Distribution | None = None,
 ) -> Posterior:
-    """The posterior in what was read from a file; `params` may be shapes without values."""
+    """The posterior in the content of a file; `params` may be shapes without values."""
     layout = Layout.of(params)
     info = _info(metadata, path)
     _check_leaves(layout, metadata, Path(path).name)
@@ -75,44 +75,42 @@ def posterior_of_file(
             info=info,
         )
 
-    # Only shapes: what a file claims to hold is not allocated before it is known to hold it.
+    # Only shapes: no memory is allocated for what a file merely claims to hold.
     return model_file.fill(eqx.filter_eval_shape(example), arrays, path)
 
 
 def leaves_of(layout: Layout) -> list[list[Any]]:
-    """Path and shape of every leaf, as JSON has them."""
+    """Path and shape of every leaf, in the types of JSON."""
     return [[path, [*shape]] for path, shape in zip(layout.paths, layout.shapes, strict=True)]
 
 
 def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
-    """Refuse a tree whose vector means something else than that of the file."""
+    """Raise if the tree does not give the vector the same meaning as the file does."""
     found = metadata.get("params")
     if not isinstance(found, list):
-        raise ValueError(
-            f"path must name a bbalpha model; got {file} with params={reprlib.repr(found)}."
-        )
+        raise model_file.invalid(file, f"params is {reprlib.repr(found)}")
     for ours, theirs in zip_longest(leaves_of(layout), found):
         if ours != theirs:
             raise ValueError(
-                "params must have the leaves that were fitted, by path and shape; "
-                f"got {_told(ours)} where {file} has {_told(theirs)}."
+                "params must have the leaves that were fitted, with the same paths and shapes; "
+                f"got {_described(ours)} where {file} has {_described(theirs)}."
             )
 
 
-def _told(leaf: Any) -> str:
-    return "no more" if leaf is None else model_file.one_line(leaf)
+def _described(leaf: Any) -> str:
+    return "no leaf" if leaf is None else model_file.one_line(leaf)
 
 
 def _check_distribution(
     field: str, example: Distribution | None, metadata: dict[str, Any], file: str
 ) -> None:
-    """Refuse a file whose family is not the one expected, or none that is known here."""
+    """Raise if the distribution in a file is neither known here nor like the example."""
     name = metadata.get(field)
     if not isinstance(name, str):
-        raise ValueError(f"path must name a bbalpha model; got {file} with {field}={name!r}.")
+        raise model_file.invalid(file, f"{field} is {reprlib.repr(name)}")
     if example is None and name not in DISTRIBUTIONS:
         raise ValueError(
-            f"{field} must be given for a family that is not bbalpha's own; "
+            f"{field} must be given for a distribution that is not bbalpha's own; "
             f"got {model_file.one_line(name)} in {file}."
         )
     if example is not None and type(example).__name__ != name:
@@ -134,7 +132,7 @@ def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray
 
 
 def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
-    """The record of the run, with tuples where JSON has lists."""
+    """The record of the run, with tuples in place of JSON's lists."""
     kinds = {
         "energies": lambda values: tuple(float(value) for value in values),
         "held_out": lambda pairs: tuple((int(epoch), float(score)) for epoch, score in pairs),
@@ -145,7 +143,5 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"path must name a bbalpha model; got {Path(path).name} with "
-            f"info={reprlib.repr(metadata.get('info'))}."
-        ) from None
+        problem = f"info is {reprlib.repr(metadata.get('info'))}"
+        raise model_file.invalid(path, problem) from None

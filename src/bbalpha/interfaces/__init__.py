@@ -1,1 +1,1 @@
-"""Ways in for people who know another library: scikit-learn's estimators."""
+"""Interfaces for users of other libraries: scikit-learn estimators."""

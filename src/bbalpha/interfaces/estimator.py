@@ -1,8 +1,8 @@
-"""What the two scikit-learn estimators share: settings, training, and sums over posterior draws.
+"""What the two scikit-learn estimators share: settings, training, and averages over draws.
 
-An estimator is a network (`mlp`, standardized inputs) with a likelihood on top, given to `fit`.
-All of its predictions are averages over the same draws of the weights, so that the prediction for a
-row does not depend on which other rows are asked for.
+An estimator gives `fit` a network (`mlp` on standardized inputs) with a likelihood on top. All its
+predictions are averages over the same draws of the weights, so the prediction for a row does not
+depend on the other rows.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
-from bbalpha.fitting import fit
+from bbalpha.fitting import BATCH_SIZE, fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
     as_wide_as,
@@ -38,7 +38,7 @@ from bbalpha.interfaces.network import (
     shapes_of,
     start_of,
 )
-from bbalpha.interfaces.settings import check_settings
+from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
 from bbalpha.likelihoods import Likelihood
 from bbalpha.posterior import Posterior
 from bbalpha.stopping import EarlyStopping
@@ -55,16 +55,16 @@ class Rows(NamedTuple):
 
 
 class Uncertainty(NamedTuple):
-    """What makes a prediction uncertain, a number per row (and output).
+    """The uncertainty of a prediction by its source, one number per row (and output).
 
-    For numbers these are variances, total = aleatoric + epistemic. For classes they are entropies
-    in nats: of the averaged probabilities, the average entropy, and their difference, which is the
-    mutual information between the label and the weights.
+    For numbers these are variances: total = aleatoric + epistemic. For classes they are entropies
+    in nats: the entropy of the averaged probabilities, the average entropy, and their difference,
+    which is the mutual information between the label and the weights.
 
     Attributes:
-        total: All of it.
-        aleatoric: What more data would not remove: noise.
-        epistemic: What is not known about the weights.
+        total: The whole uncertainty.
+        aleatoric: The part that more data would not remove: noise.
+        epistemic: The part due to uncertainty about the weights.
     """
 
     total: np.ndarray
@@ -73,13 +73,13 @@ class Uncertainty(NamedTuple):
 
 
 class Estimator(BaseEstimator, ABC):
-    """A Bayesian network whose weights are inferred by BB-α; the base of the two estimators."""
+    """A Bayesian neural network trained with BB-α; the base of the two estimators."""
 
     n_features_in_: int
-    _likelihoods: tuple[str, ...]  # the names that `likelihood` may have
+    _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
     _seed: int  # of the start, the training and the draws for predictions
-    _memory: Rows | None  # what `partial_fit` keeps
-    _memory_prior: Distribution | None  # known before those rows; None: settings
+    _memory: Rows | None  # rows that `partial_fit` keeps
+    _memory_prior: Distribution | None  # the prior of those rows; None for the settings' prior
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Estimator(BaseEstimator, ABC):
         likelihood: Any = "auto",
         prior_scale: Any = 1.0,
         learn_prior: Any = False,
-        num_samples: Any = 50,
-        batch_size: Any = 32,
+        num_samples: Any = NUM_SAMPLES,
+        batch_size: Any = BATCH_SIZE,
         max_epochs: Any = None,
         learning_rate: Any = None,
         early_stopping: Any = False,
@@ -103,28 +103,29 @@ class Estimator(BaseEstimator, ABC):
         warm_start: Any = False,
         verbose: Any = False,
     ):
-        """Settings, which `fit` checks.
+        """Store the settings, which `fit` checks.
 
         Args:
-            hidden_layer_sizes: Units of each hidden layer; `()` is the linear model.
+            hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation.
-            likelihood: How targets come about given the outputs of the network.
-            prior_scale: Standard deviation of weights and biases before any data.
+            likelihood: The distribution of targets given the outputs of the network.
+            prior_scale: Prior standard deviation of weights and biases.
             learn_prior: Learn a factor on the prior's variance for each layer's weights and biases.
-            num_samples: Draws of the weights for each minibatch; 50 as in the authors' code.
+            num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
+                `bbalpha.fit` has 100 as in the paper.
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default as many as make 10,000 minibatches.
-            learning_rate: A constant rate of Adam (the paper's is 1e-3); by default one that falls
-                from 1e-2 to 0 along a cosine.
-            early_stopping: Hold out rows, and stop when their log-likelihood no longer grows.
-            validation_fraction: Part of the rows held out for that.
-            patience: Epochs to wait for a better log-likelihood.
+            learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, a rate that
+                falls from 1e-2 to 0 along a cosine.
+            early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
+            validation_fraction: Fraction of the rows to hold out for early stopping.
+            patience: Epochs to wait for an improvement.
             num_predictive_samples: Draws of the weights that predictions average over.
-            memory_size: How many rows `partial_fit` keeps; see there.
+            memory_size: Number of rows that `partial_fit` keeps; see there.
             random_state: Seed, generator or None, as everywhere in scikit-learn.
             warm_start: Let `fit` start from the posterior of the last `fit`, in the same units.
-            verbose: Show a progress bar when there is a terminal.
+            verbose: Show a progress bar on a terminal.
         """
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -148,15 +149,15 @@ class Estimator(BaseEstimator, ABC):
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Infer the posterior of the weights from a table.
 
-        Ctrl-C ends it with the posterior reached, and a warning.
+        Ctrl-C ends the fit with a warning and keeps the posterior reached so far.
 
         Args:
-            X: Inputs, of shape (rows, features); they are standardized inside.
+            X: Inputs, of shape (rows, features); they are standardized internally.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
 
         Raises:
-            ValueError: If the data or a setting break their rule, with the value.
+            ValueError: If the data or a setting breaks its rule, with the value.
             NonFiniteEnergyError: If the energy stops being finite.
         """
         last = getattr(self, "posterior_", None) if self.warm_start else None
@@ -171,9 +172,9 @@ class Estimator(BaseEstimator, ABC):
     def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
         """The predictive log-density of each row, in nats and in the units of `y`.
 
-        Higher is better; its mean is the test log-likelihood. With several outputs it is that of
-        all of them together. Without `y` it is that of the prediction itself (the most probable
-        label, the median), which tells how sure it is.
+        Higher is better; the mean is the test log-likelihood. Several outputs give one joint
+        density. Without `y`, the density of the prediction itself (the most probable label, the
+        median) tells how certain it is.
         """
         check_is_fitted(self)
         X, y = self._validated(X, self._most_typical(X) if y is None else y, reset=False)
@@ -188,8 +189,8 @@ class Estimator(BaseEstimator, ABC):
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.
 
-        Rows that `partial_fit` keeps are not written: after loading, the posterior is the prior of
-        the next piece.
+        Rows that `partial_fit` keeps are not written: after loading, the posterior becomes the
+        prior of the next piece.
         """
         check_is_fitted(self)
         estimator_file.write(path, self)
@@ -200,14 +201,14 @@ class Estimator(BaseEstimator, ABC):
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If it is damaged, of another version, or not an estimator of this class.
+            ValueError: If it is damaged, has another format version, or holds another class.
         """
         estimator, _ = estimator_file.read(path, {cls.__name__: cls})
         return estimator
 
     @abstractmethod
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets as checked matrices; `reset` when they define the model."""
+        """Inputs and targets as checked matrices; with `reset`, they define the model."""
 
     @abstractmethod
     def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
@@ -223,26 +224,26 @@ class Estimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _level(self, rows: Rows) -> np.ndarray:
-        """The usual value of each output, around which the last biases start."""
+        """The typical value of each output, around which the last biases start."""
 
     @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
-        """The groups of which held-out rows get their share."""
+        """The groups by which held-out rows are stratified."""
 
     @abstractmethod
     def _most_typical(self, X: Any) -> np.ndarray:
-        """The prediction of which `score_samples` tells how sure it is."""
+        """The prediction that `score_samples` scores when it gets no targets."""
 
     @abstractmethod
     def _target_facts(self) -> dict[str, Any]:
-        """What a file must say of the targets beside their units."""
+        """What a file must say about the targets besides their units."""
 
     @abstractmethod
     def _restore_targets(self, facts: dict[str, Any]) -> None:
-        """Take over what a file says of the targets, or raise."""
+        """Set what a file says about the targets, or raise."""
 
     def _update(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
-        """Train on these rows and those in memory, with what is known of all others as prior."""
+        """Train on these rows and the kept ones, with the posterior of all others as the prior."""
         last = getattr(self, "posterior_", None)
         rows = self._rows(X, y, sample_weight, new_units=last is None)
         if last is None:
@@ -257,7 +258,7 @@ class Estimator(BaseEstimator, ABC):
         self._memory, self._memory_prior = (None, None) if full else (rows, prior)
 
     def _rows(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, new_units: bool) -> Rows:
-        """The rows that count, in the units of the network."""
+        """The rows of positive weight, in the units of the network."""
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
@@ -269,9 +270,9 @@ class Estimator(BaseEstimator, ABC):
         """The posterior of these rows.
 
         Args:
-            rows: What to learn from.
-            prior: What is known beforehand; by default what the settings say.
-            last: Where to start; by default from scratch.
+            rows: The rows to learn from.
+            prior: The prior; by default the one in the settings.
+            last: The posterior to start from; by default the start is random.
         """
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -306,21 +307,21 @@ class Estimator(BaseEstimator, ABC):
         return posterior
 
     def _check_continues(self, last: Posterior) -> None:
-        """Refuse to go on from the posterior of another network."""
+        """Raise if the last posterior belongs to another network."""
         if last.layout != Layout.of(shapes_of(self._sizes())):
             shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
             raise ValueError(
-                "hidden_layer_sizes must be those of the last fit to go on from it; got "
+                "hidden_layer_sizes must be the same as in the last fit to continue it; got "
                 f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
             )
         if type(last.hyperparams) is not type(self._new_likelihood()):
             raise ValueError(
-                "likelihood must be that of the last fit to go on from it; got "
+                "likelihood must be the same as in the last fit to continue it; got "
                 f"likelihood={self.likelihood!r} after a {type(last.hyperparams).__name__}."
             )
 
     def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
-        """The rows to train on, and those that end the fit if that is wanted."""
+        """The rows to train on and, with early stopping, the held-out rows."""
         if not self.early_stopping:
             return rows, None
         parts = train_test_split(
@@ -335,12 +336,12 @@ class Estimator(BaseEstimator, ABC):
         return training, rule
 
     def _sizes(self) -> tuple[int, ...]:
-        """Units of every layer, from the inputs to the outputs."""
+        """Number of units of every layer, from the inputs to the outputs."""
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()
         return (self.n_features_in_, *hidden, self._num_outputs())
 
     def _summary(self, X: Any, function: Callable, *args: Any) -> Any:
-        """`function(likelihood, outputs, *args)` of all draws' outputs, for every row of X."""
+        """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         result = self.posterior_.predict(
@@ -353,7 +354,7 @@ class Estimator(BaseEstimator, ABC):
         return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
 
     def _draws(self, X: Any, n_samples: int, random_state: Any) -> np.ndarray:
-        """Targets in the units of the network, each of other weights: (draws, rows, …)."""
+        """Draws of targets in the units of the network, each with its own weights."""
         check_is_fitted(self)
         check_counts(n_samples=n_samples)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -374,7 +375,7 @@ class Estimator(BaseEstimator, ABC):
 
 @contextmanager
 def all_or_nothing(estimator: Estimator) -> Iterator[None]:
-    """Leave the estimator as it was if what is done to it fails."""
+    """Leave the estimator as it was if the block fails."""
     before = vars(estimator).copy()
     try:
         yield

@@ -1,8 +1,8 @@
-"""Files of fitted estimators: the posterior's file, with the rest in its metadata as JSON.
+"""Files of fitted estimators: the file of the posterior, with the rest as JSON in its metadata.
 
-So they are read by `Posterior.load` too. Whatever the file says is checked before it is used, and
-nothing is allocated by a number that it merely claims. Last of all, the estimator that was read
-must write the very words that it was read from.
+`Posterior.load` can read them too. Everything in a file is checked before it is used, and no memory
+is allocated for a number that it merely claims. As a last check, the estimator that was read must
+write exactly the metadata that it was read from.
 """
 
 import inspect
@@ -29,28 +29,27 @@ from bbalpha.interfaces.network import shapes_of
 from bbalpha.interfaces.settings import check_settings
 
 FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
-MOST_LAYERS = 1000  # each has a cost beside that of its weights
-LABEL_BYTES = 2**24  # of an array of text, in which every label is as long as the longest
+MOST_LAYERS = 1000  # each has a cost in addition to its weights
+LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
 LETTER_BYTES = 4  # in such an array
 
-# What a value of the wrong kind may lead to while it is checked.
+# Errors that a value of the wrong kind can cause while it is checked.
 ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
 
 def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator, and how a table was encoded for it if there was one.
+    """Write a fitted estimator and, if it was fitted to a table, how the table was encoded.
 
     Raises:
-        OSError: If the file cannot be written; what was there before stays as it was.
-        ValueError: If a setting or a label is of a kind that a file cannot hold.
+        OSError: If the file cannot be written; an existing file is then left as it was.
+        ValueError: If a setting or a label is neither a number nor text.
     """
     section, posterior = _section(estimator), estimator.posterior_
     try:
         _check_size(_restored(type(estimator), section), posterior.q.mean.shape)
     except ERRORS as error:
         raise ValueError(
-            "an estimator must hold numbers and text, as files do, to be saved; "
-            f"got a {type(estimator).__name__} in which {_told(error)}"
+            f"this {type(estimator).__name__} cannot be saved: {_problem(error)}"
         ) from None
     model_file.write(
         path, posterior, metadata_of(posterior) | {"estimator": section, "table": table}
@@ -58,50 +57,43 @@ def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None)
 
 
 def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
-    """The estimator in a file, and how a table was encoded for it, not yet checked.
+    """The estimator in a file, and how a table was encoded for it, which is not checked yet.
 
     Args:
         path: The file.
-        classes: The classes that it may be of, by name.
+        classes: The classes that the estimator may have, by name.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is damaged, of another version, or not such an estimator.
+        ValueError: If it is damaged, has another format version, or holds no such estimator.
     """
     arrays, metadata = model_file.read(path)
-    name = Path(path).name
     section = metadata.get("estimator")
     if not isinstance(section, dict) or section.get("class") not in tuple(classes):
-        found = section.get("class") if isinstance(section, dict) else "a posterior alone"
-        raise ValueError(
-            f"path must name a saved {' or '.join(classes)}; got {reprlib.repr(found)} in {name}."
-        )
+        found = section.get("class") if isinstance(section, dict) else None
+        described = "only a posterior" if found is None else f"a {model_file.one_line(found)}"
+        raise ValueError(f"{Path(path).name} holds {described}, not a {' or '.join(classes)}.")
     try:
         estimator = _restored(classes[section["class"]], section)
         _check_size(estimator, arrays.get(".q.mean", np.zeros(())).shape)
         _check_posterior(arrays, metadata)
         _check_leaves(estimator, metadata.get("params"))
     except ERRORS as error:
-        raise ValueError(
-            f"path must name an intact estimator of bbalpha; got {name}, in which {_told(error)}"
-        ) from None
+        raise model_file.invalid(path, _problem(error)) from None
     estimator.posterior_ = posterior_of_file(
         arrays, metadata, path, shapes_of(estimator._sizes()), estimator._new_likelihood()
     )
     if not _same(metadata_of(estimator.posterior_)["info"], metadata["info"]):
-        raise ValueError(
-            f"path must name an intact estimator of bbalpha; got {name}, in which info is "
-            f"{reprlib.repr(metadata['info'])}."
-        )
+        raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
     return estimator, metadata.get("table")
 
 
 def _section(estimator: Any) -> dict[str, Any]:
-    """What a file says of an estimator beside its posterior."""
+    """What a file says about an estimator besides its posterior."""
     settings = {name: _plain(x) for name, x in estimator.get_params(deep=False).items()}
     settings |= {name: bool(settings[name]) for name in FLAGS}
-    seed = settings["random_state"]  # a generator has moved on; what it gave is below
+    seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
     settings["random_state"] = int(seed) if isinstance(seed, int) else None
     return {
         "class": type(estimator).__name__,
@@ -134,7 +126,7 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
 
 
 def _settings(kind: type, found: Any) -> dict[str, Any]:
-    """The settings, if they have the names and the kinds of those of the class."""
+    """The settings, if they have the names and kinds that the class expects."""
     expected = inspect.signature(kind).parameters
     settings = _dictionary("settings", found).copy()
     if set(settings) != set(expected):
@@ -150,13 +142,13 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
     sizes = settings["hidden_layer_sizes"]
     if isinstance(sizes, list):
         if len(sizes) > MOST_LAYERS:
-            raise ValueError(f"hidden_layer_sizes are {len(sizes)} numbers.")
+            raise ValueError(f"hidden_layer_sizes has {len(sizes)} layers.")
         settings["hidden_layer_sizes"] = tuple(sizes)
     return settings
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Whether a setting is a flag, a number or absent where its default allows that."""
+    """Whether a setting is a flag, a number or None as its default allows."""
     if value is None or isinstance(default, bool):
         return type(value) is type(default)
     if default is None or isinstance(default, int | float):
@@ -165,22 +157,22 @@ def _is_like(value: Any, default: Any) -> bool:
 
 
 def _check_targets(estimator: Any, facts: Any) -> None:
-    """Refuse units where there are none, and labels that an array cannot hold."""
+    """Raise if targets without units have some, or if labels are too long for an array."""
     has_labels, units = "classes" in _dictionary("targets", facts), estimator.target_units_
     if has_labels and units.mean.size > 1:
-        raise ValueError("target_units are those of several columns, where labels are in one.")
+        raise ValueError("target_units has several columns, although labels have one.")
     is_plain = has_labels or estimator.likelihood == "poisson"
     if is_plain and not ((units.mean == 0).all() and (units.scale == 1).all()):
-        raise ValueError("target_units are given for labels or counts, which have none.")
+        raise ValueError("target_units is set, although labels and counts have no units.")
     if has_labels and facts.get("kind") == "U":
         labels = facts["classes"]
         longest = max(map(len, labels), default=0)
         if LETTER_BYTES * longest * len(labels) > LABEL_BYTES:
-            raise ValueError(f"classes are too long, up to {longest} letters.")
+            raise ValueError(f"classes has labels that are too long, with up to {longest} letters.")
 
 
 def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
-    """Refuse a network that has not as many weights as the posterior."""
+    """Raise unless the network has as many weights as the posterior."""
     expected = sum((rows + 1) * columns for rows, columns in pairwise(estimator._sizes()))
     if found != (expected,):
         raise ValueError(
@@ -189,28 +181,30 @@ def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
 
 
 def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Refuse families that are not ours, and numbers that no fit leaves behind."""
+    """Raise if a distribution is not one of ours or a number is not finite."""
     for field in ("q", "prior"):
         if metadata.get(field) not in DISTRIBUTIONS:
             raise ValueError(f"{field} is {reprlib.repr(metadata.get(field))}.")
     for name, array in arrays.items():
-        if name != ".energy" and not np.isfinite(array).all():  # which an interrupted fit lacks
+        if name != ".energy" and not np.isfinite(array).all():  # NaN after an interrupted fit
             raise ValueError(f"{name} is not finite.")
 
 
 def _check_leaves(estimator: Any, found: Any) -> None:
-    """Refuse leaves that are not those of the network."""
+    """Raise unless the leaves are the network's."""
     if not _same(found, leaves_of(Layout.of(shapes_of(estimator._sizes())))):
-        raise ValueError(f"params are {reprlib.repr(found)}.")
+        raise ValueError(f"params is {reprlib.repr(found)}.")
 
 
 def _set_feature_names(estimator: Any, names: Any) -> None:
     if names is None:
         return
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("feature_names are not a list of texts.")
+        raise ValueError("feature_names is not a list of texts.")
     if len(names) != estimator.n_features_in_:
-        raise ValueError("feature_names are not one text for each feature.")
+        raise ValueError(
+            f"feature_names has {len(names)} names for {estimator.n_features_in_} features."
+        )
     estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
@@ -221,18 +215,18 @@ def _units(standardizer: Standardizer) -> dict[str, list[float]]:
 def _standardizer(units: Any) -> Standardizer:
     columns = [_dictionary("units", units)[name] for name in ("mean", "scale")]
     if not all(isinstance(x, list) and x and all(map(_is_number, x)) for x in columns):
-        raise ValueError("units are not lists of numbers.")
+        raise ValueError("the units are not lists of numbers.")
     mean, scale = (np.array(column, float) for column in columns)
     if mean.shape != scale.shape:
-        raise ValueError("units have not one mean and one scale for each column.")
+        raise ValueError("the units do not have one mean and one scale per column.")
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-        raise ValueError("units are not finite or a scale is not positive.")
+        raise ValueError("the units are not finite, or a scale is not positive.")
     return Standardizer(mean, scale)
 
 
 def _dictionary(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{name} are {reprlib.repr(value)}.")
+        raise ValueError(f"{name} is {reprlib.repr(value)}.")
     return value
 
 
@@ -247,7 +241,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether both are written alike: not `True == 1.0`, but NaN and NaN, lists and tuples."""
+    """Whether both look the same in a file: NaN equals NaN, a list a tuple, but True not 1.0."""
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(
             _same(value[name], other[name]) for name in value
@@ -258,7 +252,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The value in types that JSON knows, if there is a way."""
+    """The value in types that JSON has, if possible."""
     if hasattr(value, "tolist"):  # arrays and numbers of numpy and jax
         return value.tolist()
     if isinstance(value, tuple | list):
@@ -268,8 +262,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _told(error: Exception) -> str:
-    """What was wrong, in words of ours if the error has any."""
+def _problem(error: Exception) -> str:
+    """What is wrong, as a sentence; our own errors end with a period."""
     if isinstance(error, KeyError):
         return f"{reprlib.repr(error.args[0])} is missing or unknown."
     text = str(error)

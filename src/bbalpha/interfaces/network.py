@@ -1,6 +1,6 @@
-"""The network of an estimator: its functions, where its weights start, and their prior.
+"""The network of an estimator: its functions, and the start and prior of its weights.
 
-Functions are made once for each activation, because compiled programs are cached by them.
+Functions are made once per activation, because compiled programs are cached by them.
 """
 
 import math
@@ -25,8 +25,8 @@ ACTIVATIONS = {
     "logistic": jax.nn.sigmoid,
     "softplus": jax.nn.softplus,
 }
-INITIAL_DEVIATION = 0.1  # of the means of weights and biases, Section 4
-WIDEST = 0.9  # part of the prior's variance at which q may start; at 1 it could not move
+INITIAL_DEVIATION = 0.1  # of the initial means of weights and biases, Section 4
+WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
 
 
 @cache
@@ -37,7 +37,7 @@ def model_of(activation: str) -> Callable:
 
 @cache
 def log_likelihood_of(activation: str) -> Callable:
-    """The log-likelihood of a batch, one number per row; the likelihood is a hyper-parameter."""
+    """The log-likelihood of a batch, one number per row; its hyper-parameter is the likelihood."""
     model = model_of(activation)
 
     def log_likelihood(params: PyTree, batch: Dataset, likelihood: Likelihood) -> Array:
@@ -47,7 +47,7 @@ def log_likelihood_of(activation: str) -> Callable:
 
 
 def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
-    """The tree of the weights without their values, for layers of these sizes."""
+    """Shapes and types of the weights, for layers of these sizes."""
     shape = partial(jax.ShapeDtypeStruct, dtype=jnp.zeros(()).dtype)
     return [
         {"weights": shape((num_outputs, num_inputs)), "biases": shape((num_outputs,))}
@@ -56,7 +56,7 @@ def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
 
 
 def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
-    """The means at which q starts, those of the last biases around the usual `level` of outputs."""
+    """The initial mean of q, drawn around 0 and, for the last biases, around `level`."""
     stream = np.random.RandomState(seed)
     start = jax.tree.map(
         lambda leaf: stream.normal(0, INITIAL_DEVIATION, leaf.shape), shapes_of(sizes)
@@ -66,7 +66,7 @@ def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
 
 
 def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalGaussian:
-    """Independent Gaussians around 0, those of the last biases around `level`."""
+    """Independent Gaussians around 0 or, for the last biases, around `level`."""
     shapes = shapes_of(sizes)
     mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     mean[-1]["biases"] += level.astype(mean[-1]["biases"].dtype)
@@ -77,6 +77,6 @@ def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalG
 def as_wide_as(
     last: Distribution, mean: Float[Array, " params"], prior: Distribution
 ) -> CappedGaussian:
-    """A start of q with the variances of the last one, as far as the prior lets it."""
+    """An initial q with the variances of the last one, as far as the prior allows."""
     part = jnp.minimum(last.variance / prior.variance, WIDEST)
     return CappedGaussian(mean, jnp.log(part) - jnp.log1p(-part))

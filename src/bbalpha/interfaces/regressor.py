@@ -1,4 +1,4 @@
-"""The scikit-learn regressor: numbers with their predictive distributions."""
+"""The scikit-learn regressor: numbers and their predictive distributions."""
 
 from typing import Any
 
@@ -21,26 +21,25 @@ from bbalpha.likelihoods import (
 )
 from bbalpha.predictive import predictive_mean, predictive_variance, quantiles_at_tails, tails
 
-HALF_A_COUNT = 0.5  # so that the usual level of counts that are all zero has a logarithm
+HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a logarithm
 
 
 class BBAlphaRegressor(RegressorMixin, Estimator):
-    """A Bayesian network for numbers, one or several per row, inferred by BB-α.
+    """A Bayesian neural network for regression on one or several targets, trained with BB-α.
 
     Likelihoods: "gaussian" (the default), "heteroscedastic" (the noise depends on the inputs),
-    "student_t" (outliers) and "poisson" (counts). Inputs are standardized inside, and so are the
-    targets unless they are counts; noise variances are learned. The other settings are explained
-    at `__init__`.
+    "student_t" (outliers) and "poisson" (counts). Inputs are standardized internally, and so are
+    targets other than counts. Noise variances are learned. `__init__` explains the other settings.
 
     Attributes:
         posterior_: The `Posterior` of the weights, in standardized units; `posterior_.hyperparams`
-            is the likelihood with what was learned of the noise.
+            is the likelihood with the learned noise.
         input_units_: The `Standardizer` of the inputs.
         target_units_: The `Standardizer` of the targets.
-        n_iter_: Epochs of the last fit; with early stopping, those up to the posterior kept.
-        n_features_in_: Columns of the inputs.
-        feature_names_in_: Their names, if `fit` saw a DataFrame.
-        n_outputs_: Columns of the targets.
+        n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
+        n_features_in_: Number of columns of the inputs.
+        feature_names_in_: Their names, if `fit` got a DataFrame.
+        n_outputs_: Number of columns of the targets.
 
     >>> import numpy as np
     >>> x = np.linspace(-2, 2, 100)[:, None]
@@ -56,10 +55,10 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BBAlphaRegressor":
         """Learn from one more piece of the data.
 
-        Rows are kept, and used again with the next pieces, until there are more than
-        `memory_size`; so many small pieces give what one `fit` gives. Then they are forgotten and
-        their posterior is the prior of what follows, by Bayes' rule: every row counts once, and a
-        row given twice counts twice. The units are those of the first piece.
+        Rows are kept and used again with the next pieces until there are more than `memory_size`,
+        so many small pieces give the same result as one `fit`. Then they are forgotten, and their
+        posterior becomes the prior of the next pieces by Bayes' rule: every row counts once, and a
+        row given twice counts twice. The first piece determines the units.
         """
         first = not hasattr(self, "posterior_")
         check_settings(self)
@@ -69,7 +68,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predictive mean of every row, and its standard deviation if asked for."""
+        """The predictive mean of every row and, if asked for, the standard deviation."""
         check_is_fitted(self)
         mean = self._shaped(self.target_units_.inverse(self._summary(X, predictive_mean)))
         if not return_std:
@@ -80,15 +79,15 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the predictive distribution, of shape (rows, [outputs,] quantiles).
 
-        They are those of the mixture over all draws of the weights, found by inverting its
-        distribution function.
+        They are found by inverting the distribution function of the mixture over all draws of the
+        weights.
 
         Args:
             X: Inputs.
             quantiles: Probabilities between 0 and 1.
 
         Raises:
-            ValueError: If one of them is not.
+            ValueError: If a probability is not between 0 and 1.
         """
         quantiles = np.atleast_1d(np.asarray(quantiles, float))
         if not ((quantiles > 0) & (quantiles < 1)).all():
@@ -99,14 +98,14 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return np.stack([self._shaped(self.target_units_.inverse(value)) for value in values], -1)
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
-        """The central interval that holds a new target with this probability: lower, upper.
+        """The central interval that contains a new target with the given probability.
 
         Args:
             X: Inputs.
             coverage: Probability of the interval, between 0 and 1.
 
         Returns:
-            An array of shape (rows, [outputs,] 2).
+            Lower and upper ends, of shape (rows, [outputs,] 2).
 
         Raises:
             ValueError: If `coverage` is not between 0 and 1.
@@ -118,13 +117,13 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of new targets, of shape (rows, [outputs,] n_samples).
 
-        Every draw has weights of its own, which all rows share.
+        Each draw has its own weights, shared by all rows.
         """
         draws = self._draws(X, n_samples, random_state)
         return np.stack([self._shaped(self.target_units_.inverse(draw)) for draw in draws], -1)
 
     def decompose(self, X: Any) -> Uncertainty:
-        """The predictive variance of every row as noise and what is not known of the weights."""
+        """The predictive variance of every row, split into noise and uncertainty about weights."""
         parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, _variances)]
         return Uncertainty(*map(self._shaped, (parts[0] + parts[1], *parts)))
 
@@ -157,7 +156,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return self.predict_quantiles(X, 0.5)[..., 0]
 
     def _target_facts(self) -> dict[str, Any]:
-        """What a file must say of the targets beside their units."""
+        """What a file must say about the targets besides their units."""
         return {"is_vector": self._is_vector}
 
     def _restore_targets(self, facts: dict[str, Any]) -> None:
@@ -185,7 +184,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return self.n_outputs_ * (2 if self.likelihood == "heteroscedastic" else 1)
 
     def _level(self, rows: Rows) -> np.ndarray:
-        """The usual level of each output: 0 in standardized units, the log-rate of counts."""
+        """The typical value of each output: 0 in standardized units, the log-rate for counts."""
         if self.likelihood != "poisson":
             return np.zeros(self._num_outputs())
         totals = rows.sample_weight @ rows.targets + HALF_A_COUNT
@@ -195,11 +194,11 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return None
 
     def _shaped(self, columns: Any) -> np.ndarray:
-        """A vector if the targets of `fit` were one."""
+        """A vector if `fit` got a vector of targets."""
         return columns[:, 0] if self._is_vector else columns
 
 
 def _variances(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
-    """The noise, and the variance of the mean over draws."""
+    """The noise variance, and the variance of the mean over the draws."""
     noise = jnp.mean(likelihood.variance(outputs), axis=0)
     return noise, jnp.var(likelihood.mean(outputs), axis=0)
