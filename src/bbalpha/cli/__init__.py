@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import Commands
+from bbalpha.cli.doors import Commands, Refusal
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
+from bbalpha.cli.options import Quiet
+from bbalpha.cli.paths import check_output
 from bbalpha.cli.predict import predict_table
+from bbalpha.cli.printing import count, note, print_table
 
-__all__ = ["app"]
+__all__ = ["Commands", "Quiet", "Refusal", "app", "check_output", "count", "note", "print_table"]
 
 app = typer.Typer(
     cls=Commands,
