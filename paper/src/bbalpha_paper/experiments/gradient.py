@@ -56,7 +56,7 @@ PAPER = Configuration(
 CONFIGURATIONS = {
     "smoke": (
         replace(PAPER, datasets=("diabetes",), num_splits=1).changed(
-            hidden=10,
+            hidden=10,  # like the regression, so that both share the program of the fit
             num_samples=10,
             num_epochs=4,
             compared_samples=[1, 10],

@@ -59,7 +59,7 @@ FIFTY = replace(  # the width of most published results, except for protein, whe
 ).changed(hidden=50)
 CONFIGURATIONS = {
     "smoke": tuple(
-        replace(each, datasets=("diabetes",), num_splits=2, together=8).changed(
+        replace(each, datasets=("diabetes",), num_splits=2).changed(
             hidden=10, num_samples=10, num_epochs=4
         )
         for each in (CODE, TEXT)

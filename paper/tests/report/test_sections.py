@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from bbalpha_paper.report.rows import Row, append_rows, read_file, rows_file
 from typer.testing import CliRunner
 
 from bbalpha.cli import app
@@ -22,7 +23,6 @@ from bbalpha_paper.report.html import html_page
 from bbalpha_paper.report.markdown import markdown_page
 from bbalpha_paper.report.page import page_of
 from bbalpha_paper.report.palette import Palette
-from bbalpha_paper.report.rows import Row, append_rows, read_file, rows_file
 from bbalpha_paper.report.runs import Runs
 from bbalpha_paper.report.scores import ERROR, beside_paper
 from bbalpha_paper.report.sections import NAMES, section_of
