@@ -17,8 +17,10 @@ MOST_LINES, MOST_BODY_LINES, MOST_ARGUMENTS = 400, 40, 10
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 
 
-def exported(file):
-    """The names in `__all__` of a file, and the version."""
+def exported(folder):
+    """The names in `__all__` of a package, and the version."""
+    stub = folder / "__init__.pyi"
+    file = stub if stub.is_file() else folder / "__init__.py"
     for node in ast.parse(file.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return {*ast.literal_eval(node.value), "__version__"}
@@ -26,10 +28,10 @@ def exported(file):
 
 
 PUBLIC = {
-    "bbalpha": exported(LIBRARY / "__init__.pyi"),
-    "bbalpha.files": exported(LIBRARY / "files" / "__init__.py"),
-    "bbalpha.tables": exported(LIBRARY / "tables" / "__init__.py"),
-    "bbalpha.cli": exported(LIBRARY / "cli" / "__init__.py"),
+    "bbalpha": exported(LIBRARY),
+    "bbalpha.files": exported(LIBRARY / "files"),
+    "bbalpha.tables": exported(LIBRARY / "tables"),
+    "bbalpha.cli": exported(LIBRARY / "cli"),
 }
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -94,6 +95,25 @@ def test_rows_that_cannot_be_written_are_reported_in_one_sentence(tmp_path):
     result = command("linear", "--scale", "smoke", "--output", tmp_path)
     assert result.exit_code == 2
     assert re.search(r"^Error: Could not write .*example-1\.jsonl: .+\.$", result.stderr.strip())
+
+
+def documented_commands():
+    """The lines of the README and of docs/reproduction.md that run experiments."""
+    root = Path(__file__).parents[3]
+    files = (root / "paper" / "README.md", root / "docs" / "reproduction.md")
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    return [line.partition("#")[0] for line in lines if line.startswith("bbalpha-paper run ")]
+
+
+def test_every_documented_command_is_accepted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("bbalpha_paper.experiments.running.load_data", lambda *args: None)
+    monkeypatch.setattr("bbalpha_paper.experiments.running.reproduce", lambda *args, **kwargs: 0)
+    commands = documented_commands()
+    assert len(commands) > 8
+    for line in commands:
+        result = command(*line.split()[2:])
+        assert result.exit_code == 0, result.output
 
 
 def test_an_interruption_tells_how_to_continue(tmp_path, monkeypatch):
