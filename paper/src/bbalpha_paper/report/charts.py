@@ -10,7 +10,7 @@ from bbalpha_paper.report.colors import alpha_color, is_dashed
 from bbalpha_paper.report.document import Figure, Key, Panel
 from bbalpha_paper.report.runs import Runs, numbers
 from bbalpha_paper.report.statistics import Estimate
-from bbalpha_paper.report.words import alpha_label, alpha_name, number
+from bbalpha_paper.report.words import alpha_label, alpha_tick, number
 
 MARGIN = 0.06  # around curves, in heights of the frame
 SETTLED = 0.1  # the first part of a curve, which may leave the frame because it starts far off
@@ -29,8 +29,7 @@ def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> Non
         axes.errorbar(
             place, mean, error or 0.0, color=alpha_color(alpha), marker="o", capsize=4, linewidth=2
         )
-    names = ["VB" if alpha == 0 else alpha_name(alpha) for alpha in sorted(found)]
-    axes.set_xticks(range(len(found)), names)
+    axes.set_xticks(range(len(found)), list(map(alpha_tick, sorted(found))))
     axes.set(xlim=(-0.6, len(found) - 0.4), xlabel="α", ylabel=label)
     axes.grid(visible=False, axis="x")
 

@@ -24,6 +24,7 @@ from bbalpha_paper.report.words import (
     NONE,
     alpha_label,
     alpha_name,
+    alpha_tick,
     count,
     distance_cell,
     estimate_cell,
@@ -115,14 +116,14 @@ def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
         words = []
         for published, group in groupby(scores, lambda entry: entry[2]):
             found = [(name, score, score.estimates(part)) for name, score, _ in group]
-            ours = [f"by {name} {_order(by, score)}" for name, score, by in found if len(by) > 1]
+            ours = [f"by {name}: {_order(by, score)}" for name, score, by in found if len(by) > 1]
             theirs = "; ".join(
                 _order(published.rows[row], found[0][1]) for row in published.datasets
             )
             if ours:
                 words.append(f"{'; '.join(ours)} (paper: {theirs})")
         if words:
-            sentences.append(f"From best to worst α ({configuration}): {'; '.join(words)}.")
+            sentences.append(f"From best to worst α ({configuration}), {'; '.join(words)}.")
     return " ".join(sentences) or "No runs with several α yet."
 
 
@@ -133,7 +134,7 @@ def _order(found: Mapping[float, Estimate], score: Score) -> str:
         return round(found[alpha].mean, score.digits)
 
     alphas = sorted(sorted(found), key=shown, reverse=score.higher_is_better)
-    ties = (" = ".join(map(alpha_name, group)) for _, group in groupby(alphas, shown))
+    ties = (" = ".join(map(alpha_tick, group)) for _, group in groupby(alphas, shown))
     return ", ".join(ties)
 
 

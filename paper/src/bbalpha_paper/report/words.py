@@ -45,6 +45,11 @@ def alpha_name(alpha: float) -> str:
     return number(alpha, None)
 
 
+def alpha_tick(alpha: float) -> str:
+    """A power where there is little room, such as on an axis or in a list."""
+    return "VB" if alpha == 0 else alpha_name(alpha)
+
+
 def alpha_label(alpha: float) -> str:
     """A power where the context does not say that it is one."""
     return alpha_name(alpha) if alpha == 0 else f"α = {alpha_name(alpha)}"
