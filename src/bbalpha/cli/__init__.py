@@ -19,30 +19,25 @@ from typing import Annotated
 import typer
 
 from bbalpha import __version__
-from bbalpha.cli.doors import Commands, Refusal, new_app, refusing
+from bbalpha.cli.doors import Commands, Refusal, new_app
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
-from bbalpha.cli.options import Json, Quiet
-from bbalpha.cli.paths import check_input, check_output
+from bbalpha.cli.options import Quiet
+from bbalpha.cli.paths import check_output
 from bbalpha.cli.predict import predict_table
-from bbalpha.cli.printing import count, note, print_facts, print_json, print_table
+from bbalpha.cli.printing import count, note, print_table
 
 __all__ = [
     "Commands",
-    "Json",
     "Quiet",
     "Refusal",
     "app",
-    "check_input",
     "check_output",
     "count",
     "new_app",
     "note",
-    "print_facts",
-    "print_json",
     "print_table",
-    "refusing",
 ]
 
 app = new_app("bbalpha")

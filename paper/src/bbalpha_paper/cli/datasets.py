@@ -1,4 +1,4 @@
-"""`bbalpha datasets`: the data sets of the paper, listed and fetched."""
+"""`bbalpha-paper datasets`: list the data sets of the paper, or fetch one."""
 
 import shlex
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bbalpha.cli.doors import Group, refusing, refusing_missing_library
-from bbalpha.cli.options import Quiet
-from bbalpha.cli.paths import check_output
-from bbalpha.cli.printing import count, note, print_table
+from bbalpha.cli import Commands, Quiet, check_output, count, note, print_table
+from bbalpha_paper.cli.refusals import refusing
+from bbalpha_paper.datasets.catalog import CATALOG, Entry, find_entry
 
 if TYPE_CHECKING:
-    from bbalpha_paper.datasets import Entry, Table
+    from bbalpha_paper.datasets import Table
 
 HEADER = ("name", "task", "rows", "features", "license", "source")
 
 
-class DatasetCommands(Group):
-    """List the data sets of the paper, or fetch one of them.
+class DatasetCommands(Commands):
+    """List the data sets of the paper, or fetch one.
 
-    None is shipped with bbalpha: they are read from the folder named by the environment variable
-    BBALPHA_DATA, if it is set, and otherwise downloaded once, except power.
+    No data are shipped. Data sets are read from the folder named by the environment variable
+    BBALPHA_DATA, if it is set, and otherwise downloaded once (except power, which has no confirmed
+    download).
 
     \b
-    bbalpha datasets
-    bbalpha datasets fetch boston --csv boston.csv
+    bbalpha-paper datasets
+    bbalpha-paper datasets fetch boston --csv boston.csv
     """  # noqa: D301
 
     default = "list"
@@ -35,11 +35,9 @@ def list_datasets() -> None:
     """List the data sets of the paper.
 
     \b
-    bbalpha datasets list
-    bbalpha datasets
+    bbalpha-paper datasets list
+    bbalpha-paper datasets
     """  # noqa: D301
-    from bbalpha_paper.datasets.catalog import CATALOG
-
     rows = [
         (e.name, e.task, f"{e.num_data:,}", f"{e.num_features:,}", e.license, _source(e))
         for e in CATALOG.values()
@@ -49,45 +47,43 @@ def list_datasets() -> None:
 
 def fetch_dataset(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A name that bbalpha datasets lists.")
+        str, typer.Argument(metavar="NAME", help="A name that bbalpha-paper datasets lists.")
     ],
     csv: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the data as a table for bbalpha fit, CSV or Parquet by the ending.",
+            help="Write the data as a table for bbalpha fit: CSV or Parquet, by the file's ending.",
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make sure that a data set is here and whole, and write it as a table if wanted.
+    """Fetch a data set, check it, and write it as a table if asked to.
 
     \b
-    bbalpha datasets fetch boston --csv boston.csv
+    bbalpha-paper datasets fetch boston --csv boston.csv
     bbalpha fit boston.csv --target MEDV
     """  # noqa: D301
-    from bbalpha_paper.datasets.catalog import find_entry
-
     with refusing(ValueError):
         find_entry(name)
     if csv is not None:
         check_output(csv, "--csv", [], may_be_device=True)
 
-    from bbalpha_paper.datasets.loading import load
+    from bbalpha_paper.datasets import load  # needs numpy and scikit-learn
 
     note(f"Fetching {name} ...", quiet)
-    with refusing(ValueError, OSError), refusing_missing_library():
+    with refusing(ValueError, OSError, ModuleNotFoundError):
         table = load(name)
-    rows = f"{count(len(table.targets), 'row')} of {count(len(table.feature_names), 'feature')}"
+    rows = f"{count(len(table.targets), 'row')} with {count(len(table.feature_names), 'feature')}"
     note(f"{name}: {rows}, from {table.source}.", quiet)
     if csv is not None:
         _write(table, csv)
         task = " --task classification" if table.task == "multiclass" else ""
         command = f"bbalpha fit {shlex.quote(str(csv))} --target {shlex.quote(table.target_name)}"
-        note(f"Written to {csv}; {command}{task} fits a model to it.", quiet)
+        note(f"Written to {csv}. Fit a model to it with: {command}{task}", quiet)
 
 
-def _source(entry: "Entry") -> str:
+def _source(entry: Entry) -> str:
     """Where a data set is downloaded from."""
     return entry.url if entry.openml_id is None else f"OpenML {entry.openml_id}"
 

@@ -1,7 +1,7 @@
-"""What each data set of the paper is: its size, target, license and sources.
+"""The catalog: size, target, license and sources of each data set of the paper.
 
-Facts only; nothing here reads or downloads anything. Row and column counts are what every copy is
-checked against. A license is what the source, UCI or OpenML states, as far as it could be seen.
+Only facts; nothing here reads or downloads data. Every copy is checked against the numbers of rows
+and columns. Licenses are those stated by the source, UCI or OpenML, as far as they could be found.
 """
 
 import difflib
@@ -13,21 +13,21 @@ Task = Literal["binary", "multiclass", "regression"]
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What is known of a data set before it is loaded.
+    """What is known about a data set before it is loaded.
 
     Attributes:
-        name: What `load` calls it.
-        title: What its authors call it.
+        name: Its name for `load`.
+        title: Its full title.
         task: "binary" (targets 0 or 1), "multiclass" (0, ..., C − 1) or "regression".
         num_data: Number of rows.
         feature_names: Names of the input columns.
         target_name: Name of the target column.
         num_train: Number of leading rows that were published as the training part, if any.
-        fixed_split: Whether the rest of the rows is the test part, and the only one.
-        license: Terms of the data.
+        fixed_split: Whether the remaining rows are the only test part.
+        license: Terms of use.
         citation: Where the data come from.
         url: The canonical download.
-        openml_id: Number of the copy on OpenML, None if there is none that could be confirmed.
+        openml_id: Number of the copy on OpenML; None if no copy could be confirmed.
     """
 
     name: str
@@ -50,28 +50,28 @@ class Entry:
 
 
 def find_entry(name: str) -> Entry:
-    """Return the entry of that name, or say in a sentence which names there are.
+    """The entry with this name.
 
     Args:
         name: A key of `CATALOG`.
 
     Raises:
-        ValueError: If there is no such set; the nearest name is proposed.
+        ValueError: If there is no such set; the message suggests the nearest name.
 
     >>> from bbalpha_paper.datasets.catalog import find_entry
     >>> find_entry("wine-red")
     Traceback (most recent call last):
-    ValueError: name must be one of ionosphere, ..., cep; got name='wine-red'. Is it 'wine_red'?
+    ValueError: name must be one of ..., cep; got name='wine-red'. Did you mean 'wine_red'?
     """
     if name in CATALOG:
         return CATALOG[name]
     nearest = difflib.get_close_matches(name.lower(), CATALOG, n=1)
-    question = f" Is it {nearest[0]!r}?" if nearest else ""
+    question = f" Did you mean {nearest[0]!r}?" if nearest else ""
     raise ValueError(f"name must be one of {', '.join(CATALOG)}; got name={name!r}.{question}")
 
 
 def _numbered(prefix, count, start=1):
-    """The names prefix1, ..., with as many digits as the last one needs."""
+    """The names prefix1, prefix2, ..., padded with zeros to equal length."""
     digits = len(str(start + count - 1))
     return tuple(f"{prefix}{number:0{digits}}" for number in range(start, start + count))
 

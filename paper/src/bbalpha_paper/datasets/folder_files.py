@@ -1,4 +1,4 @@
-"""Reading the files of a data folder: compressed tables, and the idx files of mnist."""
+"""Reading files of a data folder: compressed tables, and the idx files of mnist."""
 
 import csv
 import gzip
@@ -11,7 +11,7 @@ import numpy as np
 
 from .catalog import Entry
 
-# Name, and magic number: 0x08 for bytes, then the number of axes.
+# Names and magic numbers: 0x08 for bytes, then the number of axes.
 _IDX_FILES = {
     "train-images-idx3-ubyte.gz": 0x803,
     "t10k-images-idx3-ubyte.gz": 0x803,
@@ -19,40 +19,40 @@ _IDX_FILES = {
     "t10k-labels-idx1-ubyte.gz": 0x801,
 }
 
-_DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)  # what a broken gzip file raises
+_DAMAGES = (gzip.BadGzipFile, EOFError, zlib.error)  # errors that a broken gzip file causes
 
 
 def table_path(entry: Entry) -> str:
-    """Return where the table of a set is, relative to the folder."""
+    """The path of a set's table, relative to the folder."""
     return f"{entry.name}/{entry.name}.csv.gz"
 
 
 def find_file(entry: Entry, folder: Path, relative: str) -> Path:
-    """Return the path of a file in the folder, or say that it is missing and whence to get it.
+    """The path of a file in the folder.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If there is no such file; the message says where to get it.
     """
     path = folder / relative
     if not path.is_file():
         elsewhere = (
-            f", or name no folder, not by BBALPHA_DATA either, to take OpenML's data set "
-            f"{entry.openml_id}"
+            f" To use OpenML's data set {entry.openml_id} instead, name no folder and unset "
+            "BBALPHA_DATA."
             if entry.openml_id
             else ""
         )
         raise FileNotFoundError(
             f"folder must hold {relative}; got folder={str(folder)!r} without it. "
-            f"The canonical download is {entry.url}{elsewhere}."
+            f"The canonical download is {entry.url}.{elsewhere}"
         )
     return path
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the content of a compressed file.
+    """The content of a compressed file.
 
     Raises:
-        ValueError: If it is not one, or not whole.
+        ValueError: If it is not a complete gzip file.
     """
     try:
         return gzip.decompress(path.read_bytes())
@@ -61,10 +61,10 @@ def read_gzip(path: Path) -> bytes:
 
 
 def check_header(header: list[str], expected: tuple[str, ...], path: Path) -> None:
-    """Raise unless a table has the columns that are expected of it.
+    """Raise unless a table has the expected columns.
 
     Raises:
-        ValueError: Naming the first column that differs.
+        ValueError: If it does not; the message names the first column that differs.
     """
     if len(header) != len(expected):
         raise ValueError(
@@ -74,12 +74,12 @@ def check_header(header: list[str], expected: tuple[str, ...], path: Path) -> No
         if found != name:
             raise ValueError(
                 f"{path} must have a header that names its columns in the catalog's order; "
-                f"got {found!r} for column {number}, which is {name!r}."
+                f"got {found!r} instead of {name!r} for column {number}."
             )
 
 
 def read_table(entry: Entry, folder: Path) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the inputs, the targets and the path of a compressed table.
+    """The inputs, the targets and the path of a compressed table.
 
     Raises:
         FileNotFoundError: If it is not in the folder.
@@ -99,11 +99,11 @@ def read_table(entry: Entry, folder: Path) -> tuple[np.ndarray, np.ndarray, str]
 
 
 def read_mnist(entry: Entry, folder: Path) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the pixels in [0, 1], the digits and the folder of mnist, training part first.
+    """The pixels in [0, 1], the digits and the folder of mnist, training part first.
 
     Raises:
         FileNotFoundError: If one of the four files is not in the folder.
-        ValueError: If one is damaged, or has not the number of images of the catalog.
+        ValueError: If one is damaged, or its number of images is not the catalog's.
     """
     paths = [find_file(entry, folder, f"{entry.name}/{file}") for file in _IDX_FILES]
     train, test, train_digits, test_digits = map(_read_idx, paths, _IDX_FILES.values())
@@ -128,17 +128,17 @@ def _numbers(file, path):
 
 
 def _read_idx(path, magic):
-    """The bytes of an idx file, in the shape that its first lines state."""
+    """The bytes of an idx file, in the shape that its first bytes state."""
     content = read_gzip(path)
     try:
         found, *shape = struct.unpack_from(f">{1 + magic % 256}I", content)
         if found != magic:
-            raise ValueError(f"the magic number {found:#x} in place of {magic:#x}")
+            raise ValueError(f"the magic number {found:#x} instead of {magic:#x}")
         return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
     except (struct.error, ValueError) as error:
         raise _damaged(path, error) from error
 
 
 def _damaged(path, error):
-    """The sentence for a file that cannot be decoded."""
-    return ValueError(f"{path} must be a whole gzip file of its kind; got: {error}.")
+    """The error for a file that cannot be decoded."""
+    return ValueError(f"{path} must be a complete gzip file of its kind; got: {error}.")

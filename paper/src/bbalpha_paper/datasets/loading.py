@@ -1,4 +1,4 @@
-"""From a name to arrays, wherever the data set is."""
+"""Loading: from a name to arrays, wherever the data are."""
 
 import os
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ class Table:
 
     Attributes:
         name: Its name in `CATALOG`.
-        inputs: One row per data point, as published: nothing is standardized but the pixels of
-            mnist, which are divided by 255. float64; for mnist and cep float32, to save memory.
+        inputs: One row per data point, as published, except that the pixels of mnist are divided
+            by 255. float64, or float32 for mnist and cep, to save memory.
         targets: float64 for regression, otherwise integer labels from 0.
         feature_names: Names of the columns of `inputs`.
         target_name: Name of the target.
         task: "binary", "multiclass" or "regression".
         num_train: Number of leading rows that were published as the training part, or None. The
             others are the test part of mnist and year, and the validation part of madelon.
-        source: Where the data came from: a file, or the number on OpenML.
+        source: Where the data come from: a file, or the number on OpenML.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Table:
 
 
 def load(name: str, folder: str | Path | None = None) -> Table:
-    """Return a data set of the paper by name.
+    """A data set of the paper by name.
 
     The source is the folder, if one is named, and otherwise OpenML (for cep, the repository of its
-    authors), whose answer is kept in scikit-learn's data home. Arrays have the same form from
-    everywhere: the same columns, and labels counted from 0.
+    authors); downloads are kept in scikit-learn's data home. Arrays have the same form from
+    everywhere: the same columns, and labels numbered from 0.
 
     Args:
         name: A name of `CATALOG`.
@@ -53,9 +53,9 @@ def load(name: str, folder: str | Path | None = None) -> Table:
             environment variable BBALPHA_DATA, if it is set.
 
     Raises:
-        ValueError: If the name is unknown, a file is damaged, or a copy is not the data set that
-            the catalog describes.
-        FileNotFoundError: If the folder has not the file, or the set is found in folders only.
+        ValueError: If the name is unknown, a file is damaged, or a copy differs from the data set
+            that the catalog describes.
+        FileNotFoundError: If the folder lacks the file, or the set has no download.
         ConnectionError: If a download fails.
         ModuleNotFoundError: If cep has no ready-made fingerprints, and RDKit is not installed.
 
@@ -82,11 +82,11 @@ def load(name: str, folder: str | Path | None = None) -> Table:
 
 
 def fetch(name: str, folder: str | Path | None = None) -> str:
-    """Return where a data set is, after making sure that it is here and whole.
+    """Where a data set is, after making sure that it is available and complete.
 
     Args:
         name: A name of `CATALOG`.
-        folder: As for `load`, which also says what may be raised.
+        folder: As for `load`, whose errors it also raises.
 
     Returns:
         The file it was read from, or its number on OpenML; a second call needs no network.
@@ -99,11 +99,11 @@ def fetch(name: str, folder: str | Path | None = None) -> str:
 
 
 def _read(entry, folder):
-    """The inputs, targets and file of a set in a folder."""
+    """The inputs, targets and path of a set in a folder."""
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"the folder of data sets must be there; got {str(folder)!r}, by the argument folder "
-            f"or by {FOLDER_VARIABLE}."
+            f"folder, or the environment variable {FOLDER_VARIABLE}, must name an existing folder; "
+            f"got {str(folder)!r}."
         )
     if entry.name == "mnist":
         return folder_files.read_mnist(entry, folder)
@@ -113,20 +113,20 @@ def _read(entry, folder):
 
 
 def _download(entry):
-    """The inputs, targets and address of a set that is no folder's."""
+    """The inputs, targets and source of a downloaded set."""
     if entry.name == "cep":
         return cep.download(entry)
     if entry.openml_id is not None:
         return openml.download(entry)
     raise FileNotFoundError(
-        f"folder must be given for {entry.name}, of which no copy on OpenML is confirmed; got "
+        f"folder must be given for {entry.name}, which has no confirmed copy on OpenML; got "
         f"folder=None with {FOLDER_VARIABLE} unset. Download {entry.url}, save its table as "
         f"{folder_files.table_path(entry)} in a folder, and name the folder."
     )
 
 
 def _check_values(entry: Entry, inputs, targets, source):
-    """Raise unless the counts are the catalog's, numbers are finite, and labels are labels."""
+    """Raise unless sizes match the catalog, numbers are finite, and labels are 0 and 1."""
     expected = (entry.num_data, entry.num_features)
     if inputs.shape != expected or targets.shape != expected[:1]:
         raise ValueError(
@@ -136,8 +136,8 @@ def _check_values(entry: Entry, inputs, targets, source):
     bad = ~(np.isfinite(inputs).all(axis=1) & np.isfinite(targets))
     if bad.any():
         raise ValueError(
-            f"{entry.name} must be finite; got NaN or infinite values in {bad.sum()} rows, "
-            f"the first being row {bad.argmax()}, in {source}."
+            f"{entry.name} must be finite; got NaN or infinity in {bad.sum()} rows of {source}, "
+            f"first in row {bad.argmax()}."
         )
     labels = np.unique(targets)
     if entry.task == "binary" and not np.array_equal(labels, [0, 1]):

@@ -1,13 +1,13 @@
 """OpenML's copies of the data sets, brought into the form of the data folder.
 
-A copy may have the target anywhere, further targets, labels as words, or numbers declared as
-categories. All columns are fetched as they are, and taken apart here. The ids and most names of the
-targets come from public listings; no copy was downloaded when this was written, so the names,
-order and number of the other columns and the order of the rows could not be checked. Therefore
-every download is: `MARKS` holds statistics of some columns, computed from the published files.
-Other means are an error, for the copy is then of something else; other means weighted by position
-are a warning, for then only the splits differ from the published ones. The file of year was not at
-hand: of its copy only the counts are checked.
+A copy may have the target in any column, further targets, labels as words, or numbers declared as
+categories. All columns are fetched as they are and sorted out here.
+
+The ids and most names of targets come from public listings. No copy could be downloaded when this
+was written, so every download is checked against `MARKS`, statistics of some columns of the
+published files. If the means differ, the copy is something else: an error. If only the means
+weighted by position differ, the rows are in another order and the splits are not the published
+ones: a warning. For year, whose published file was not available, only the sizes are checked.
 """
 
 import re
@@ -16,6 +16,8 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+import sklearn.datasets
+from sklearn.utils import Bunch
 
 from .catalog import Entry
 from .folder_files import table_path
@@ -29,11 +31,11 @@ class Columns(NamedTuple):
     """How a copy differs from the data folder.
 
     Attributes:
-        targets: Names that the target may have, besides the catalog's; if none is there, the last
-            column is taken.
+        targets: Names that the target may have, besides the catalog's; if none is found, the target
+            is the last column.
         others: Names of further targets, to be dropped.
-        labels: The words for class 0 and class 1; empty if they are not known, in which case
-            class 1 is the larger one.
+        labels: The words for class 0 and class 1; empty if unknown, in which case class 1 is the
+            larger one.
         constants: Names and values of constant columns that the copy may lack.
     """
 
@@ -47,12 +49,12 @@ COLUMNS = {
     "ionosphere": Columns(targets=("class",), labels=("b", "g")),
     "madelon": Columns(targets=("class",), labels=("1", "2")),  # −1 and +1 in the published file
     "pima": Columns(targets=("class",), labels=("tested_negative", "tested_positive")),
-    "colon": Columns(targets=("class",)),  # 40 of 62 are tumors; the words are not known
+    "colon": Columns(targets=("class",)),  # 40 of 62 are tumors; the words are unknown
     "boston": Columns(),  # CHAS and RAD may be declared as categories
     "concrete": Columns(targets=("strength",)),
     "energy": Columns(targets=("y1",), others=("cooling_load", "y2")),
     "kin8nm": Columns(),
-    # A listing counts 15 columns: the 18 without the second target and, it seems, T1 and P1.
+    # A listing has 15 columns: the 18 without the second target and, apparently, T1 and P1.
     "naval": Columns(
         targets=("gt_compressor_decay_state_coefficient",),
         others=("gt_turbine_decay_state_coefficient", "kmt"),
@@ -67,10 +69,10 @@ COLUMNS = {
 
 
 class Marks(NamedTuple):
-    """Statistics of the first three inputs and the target by which a copy is recognized.
+    """Statistics of the first three inputs and the target, by which to recognize a copy.
 
     Attributes:
-        means: Mean of each, whatever the order of the rows.
+        means: Mean of each, which does not depend on the order of the rows.
         weighted_means: Σ n xₙ / Σ n of each, n = 1, ..., N, which depends on the order.
     """
 
@@ -117,33 +119,30 @@ MARKS = {
 
 
 class UnpublishedOrderWarning(UserWarning):
-    """A copy has the rows of the data set in another order than the published one."""
+    """A copy has the rows of the data set in another order than published."""
 
 
 def download(entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the inputs, the targets and the address of OpenML's copy of a data set.
+    """The inputs, the targets and the source of OpenML's copy of a data set.
 
-    scikit-learn keeps what it downloads. Its reader that needs no pandas takes minutes for mnist
-    and year, each time; a data folder is faster.
+    scikit-learn keeps the download, but its reader takes minutes for mnist and year, every time; a
+    data folder is faster.
 
     Raises:
-        ConnectionError: If OpenML does not answer.
-        ValueError: If the copy has not the columns or the means of the data set.
+        ConnectionError: If OpenML cannot be reached.
+        ValueError: If the columns or their means differ from the data set.
     """
-    from sklearn.datasets import fetch_openml
-    from sklearn.utils import Bunch
-
     source = f"OpenML data set {entry.openml_id}"
     try:
-        copy = fetch_openml(
+        copy = sklearn.datasets.fetch_openml(
             data_id=entry.openml_id, target_column=None, as_frame=False, parser="liac-arff"
         )
     except OSError as error:
         raise ConnectionError(
-            f"{source} must be reachable to download {entry.name}; got: {error}. Or name a folder "
-            f"that holds {table_path(entry)} by BBALPHA_DATA."
+            f"Could not download {entry.name}, {source}: {error}. Try again, or set BBALPHA_DATA "
+            f"to a folder that holds {table_path(entry)}."
         ) from error
-    assert isinstance(copy, Bunch)  # and not a pair, which was not asked for
+    assert isinstance(copy, Bunch)  # not a pair of arrays, which fetch_openml can also return
     names = [_plain(name) for name in copy.feature_names]
     matrix = copy.data.toarray() if hasattr(copy.data, "toarray") else copy.data  # may be sparse
     values = dict(zip(names, matrix.T, strict=True))
@@ -156,12 +155,12 @@ def download(entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def _plain(name):
-    """A column's name without case and punctuation, in which copies differ."""
+    """A column's name in lower case and without punctuation, because copies differ in both."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _parted(entry, names):
-    """The name of the target among the columns, and those of the inputs in their order."""
+    """The name of the target, and the names of the inputs in their order."""
     columns = COLUMNS[entry.name]
     accepted = [_plain(name) for name in (entry.target_name, *columns.targets)]
     target = next((name for name in accepted if name in names), names[-1])
@@ -170,7 +169,7 @@ def _parted(entry, names):
 
 
 def _targets(entry, values, words, source):
-    """The targets as numbers, with labels counted from 0."""
+    """The targets as numbers, with labels numbered from 0."""
     if entry.task != "binary":
         return values if words is None else _decoded(values, words, entry.target_name, source)
     found = [f"{value:g}" for value in values] if words is None else [words[int(i)] for i in values]
@@ -186,7 +185,7 @@ def _targets(entry, values, words, source):
 
 
 def _inputs(entry, values, categories, source):
-    """The matrix of the inputs, with the constant columns that the copy may lack."""
+    """The matrix of the inputs, with the constant columns that a copy may lack."""
     columns = [
         _decoded(column, categories[name], name, source) if name in categories else column
         for name, column in values.items()
@@ -224,24 +223,25 @@ def _check_marks(entry, inputs, targets, source):
     for name, found, expected in zip(names, marked.mean(axis=0), marks.means, strict=True):
         if not np.isclose(found, expected, rtol=_MEAN_TOLERANCE, atol=1e-6):
             raise ValueError(
-                f"{name} of {entry.name} must have mean {expected:g}, as published; "
-                f"got {found:g} in {source}. Name a folder that holds {table_path(entry)}."
+                f"{name} of {entry.name} must have mean {expected:g}, as published; got {found:g} "
+                f"in {source}. Set BBALPHA_DATA to a folder that holds {table_path(entry)}."
             )
     if not _in_order(marked, marks.weighted_means):
         warnings.warn(
-            f"{source} has the rows of {entry.name} in another order than published, so its "
-            "splits are not the published ones.",
+            f"{source} has the rows of {entry.name} in another order than published, so the splits "
+            "are not the published ones.",
             UnpublishedOrderWarning,
             stacklevel=5,  # the caller of load
         )
 
 
 def _in_order(marked, weighted_means):
-    """Whether the columns have these means Σ n xₙ / Σ n, but for rounding.
+    """Whether the columns have these means Σ n xₙ / Σ n, up to rounding.
 
-    A random order changes each by about σ/√(3N), where σ is the deviation of the column, so one
-    column that is not constant misses it with probability 0.014, and four independent ones with
-    4e-8. Rounding by at most δ changes each by about ⅔ δ/√N, far less unless δ is near σ/100.
+    A random order changes each mean by about σ/√(3N), where σ is the column's standard deviation.
+    So a column that is not constant fails to notice it with probability 0.014, and four independent
+    columns with probability 4e-8. Rounding by at most δ changes each mean by about ⅔ δ/√N, far less
+    unless δ is near σ/100.
     """
     num_rows = len(marked)
     found = np.average(marked, axis=0, weights=np.arange(1, num_rows + 1))

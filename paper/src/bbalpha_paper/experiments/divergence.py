@@ -1,10 +1,10 @@
-"""A Gaussian fitted to two modes by minimizing D_α: Figure (alpha_divergence), Section 2.
+"""A Gaussian fitted to two modes by minimizing D_α: Figure 2, Section 2.
 
-As in the figure, which comes from Minka (2005), q is not normalized: its mass is fitted beside its
-mean and deviation. At α = 1 all three are those of p. As α → −∞, q becomes the Gaussian of most
-mass below p, and as α → +∞ that of least mass above p. Neither paper gives the modes; these are
-chosen so that q leaves the larger mode for both between α = 0 and ½, and p has mean 1.5,
-deviation 2.5 and mass 1.
+As in the figure, which comes from Minka (2005), q is not normalized: its mass is fitted together
+with its mean and deviation. At α = 1 all three equal those of p. As α → −∞, q becomes the Gaussian
+of most mass below p; as α → +∞, the Gaussian of least mass above p. Neither paper gives the modes.
+These are chosen so that q changes from the larger mode to both modes between α = 0 and ½, and p has
+mean 1.5, deviation 2.5 and mass 1.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Array, Float
 
-from bbalpha.divergences import log_alpha_divergence_on_grid
+import bbalpha as bb
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 
 PAPER = Configuration(
@@ -56,7 +56,7 @@ def log_density(points: Float[Array, " grid"], mixture: Any) -> Float[Array, " g
 
 
 def _nearest(run: Run) -> Metrics:
-    """The best of what is found from several starts, since D_α has several minima."""
+    """The best result of several starts, because D_α has several minima."""
     points = jnp.linspace(*run.settings["grid"])
     log_p = log_density(points, run.settings)
 
@@ -84,7 +84,7 @@ def _nearest(run: Run) -> Metrics:
 
 
 def _starts(mixture: Any) -> list[tuple[float, float, float]]:
-    """Mean, log-deviation and log-mass of a little less than each mode, of all p, and of more."""
+    """Mean, log-deviation and log-mass: slightly below each mode, equal to p, and above p."""
     weights, means, deviations = (
         np.array(mixture[name]) for name in ("weights", "means", "deviations")
     )
@@ -106,7 +106,7 @@ def _divergence(
 ) -> Float[Array, ""]:
     mean, log_deviation, log_mass = gaussian
     log_q = log_mass + jax.scipy.stats.norm.logpdf(points, mean, jnp.exp(log_deviation))
-    return log_alpha_divergence_on_grid(log_p, log_q, alpha, points[1] - points[0])
+    return bb.log_alpha_divergence_on_grid(log_p, log_q, alpha, points[1] - points[0])
 
 
 EXPERIMENT = Experiment(

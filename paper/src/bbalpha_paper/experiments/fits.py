@@ -1,32 +1,31 @@
-"""Fits of the experiments: settings in JSON's kinds made into arguments of `fit_many`.
+"""Fits of the experiments: settings as in JSON, turned into arguments of `bb.fit_many`.
 
-All α of a split and seed share their start, the order of their rows and their noise, so that their
-differences are not those of chance.
+All α of a split and seed share the start, the order of the rows and the noise, so that their
+differences are not due to chance.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, Key, PyTree
 
+import bbalpha as bb
 from bbalpha_paper.experiments.plan import Metrics, Run
-from bbalpha.distributions import CappedGaussian, DiagonalGaussian
-from bbalpha.fitting import fit_many
-from bbalpha.engine.optimizers import Optimizer, adam
-from bbalpha.posterior import Posterior
 
 FAMILIES = {
-    "capped": CappedGaussian.init,  # the authors' code: by the prior's variance
-    "free": DiagonalGaussian.init,  # the paper's text
+    "capped": bb.CappedGaussian,  # the authors' code: variances at most the prior's
+    "free": bb.DiagonalGaussian,  # the paper's text
 }
-FALLING = "1e-2 falling to 0"  # a learning rate: the default of `fit`
-FIT_STREAM, START_STREAM, TEST_STREAM = range(3)
+FALLING = "1e-2 falling to 0"  # a learning rate: the default of `bb.fit`
+FIT_STREAM, START_STREAM, TEST_STREAM, ORDER_STREAM = range(4)
 TEST_DRAWS = 1000
-AUTHORS_DRAWS = 50  # with which their code tests
-CURVE_DRAWS = 10  # with which a long fit is looked at along the way
+AUTHORS_DRAWS = 50  # as in the tests of the authors' code
+CURVE_DRAWS = 10  # for scores during a long fit
 
 
 def fit_runs(
@@ -35,19 +34,19 @@ def fit_runs(
     start: Callable[[Key[Array, ""]], PyTree],
     data: Sequence[PyTree],
     **settings: Any,
-) -> list[Posterior]:
-    """The posteriors of runs that differ in split, seed and α only.
+) -> list[bb.Posterior]:
+    """The posteriors of runs that differ only in split, seed and α.
 
     Args:
-        runs: What is fitted.
-        log_likelihood: as for `fit`.
-        start: the means at which q starts, from a key.
-        data: the training data of each run, all of one size.
-        **settings: further arguments of `fit_many`.
+        runs: The runs to fit.
+        log_likelihood: As for `bb.fit`.
+        start: The means at which q starts, from a key.
+        data: The training data of each run, all of the same size.
+        **settings: Further arguments of `bb.fit_many`.
     """
     keys = jnp.stack([key_of(run, FIT_STREAM) for run in runs])
     common = runs[0].settings
-    posteriors = fit_many(
+    posteriors = bb.fit_many(
         log_likelihood,
         jax.vmap(start)(jnp.stack([key_of(run, START_STREAM) for run in runs])),
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *data),
@@ -66,14 +65,14 @@ def fit_runs(
     return posteriors
 
 
-def check_ended(posteriors: Sequence[Posterior]) -> None:
-    """Pass on the interruption that a fit ended with, lest its result be taken for a whole one."""
+def check_ended(posteriors: Sequence[bb.Posterior]) -> None:
+    """Raise `KeyboardInterrupt` if a fit was interrupted, so that no row is made of half a fit."""
     if any(posterior.info.stopped == "interrupted" for posterior in posteriors):
         raise KeyboardInterrupt
 
 
-def unless_lost(posterior: Posterior, scores: Metrics) -> Metrics:
-    """The scores of a posterior, NaN where its energy stopped being finite."""
+def unless_lost(posterior: bb.Posterior, scores: Metrics) -> Metrics:
+    """The scores of a posterior, or NaN for each if the energy stopped being finite."""
     if posterior.info.stopped != "non-finite":
         return scores
     return dict.fromkeys(scores, math.nan)
@@ -85,11 +84,15 @@ def key_of(run: Run, stream: int) -> Key[Array, ""]:
     return jax.random.fold_in(key, stream)
 
 
-def optimizer_of(learning_rate: float | str) -> Optimizer | None:
-    """Adam at a rate; for a rate in words None, the default of `fit`."""
-    return None if isinstance(learning_rate, str) else adam(learning_rate)
+@cache
+def optimizer_of(learning_rate: float | str) -> optax.GradientTransformation | None:
+    """Adam at a constant rate, or None, the default of `bb.fit`, for a rate in words.
+
+    One object per rate, because compiled programs are cached by it.
+    """
+    return None if isinstance(learning_rate, str) else optax.adam(learning_rate)
 
 
 def mean_of_draws(outputs: Float[Array, "draws ..."]) -> Float[Array, "..."]:
-    """The mean over draws: one function for all predictions, since programs are cached by it."""
+    """The mean over draws: one function for all predictions, because programs are cached by it."""
     return jnp.mean(outputs, axis=0)

@@ -1,8 +1,9 @@
-"""Linear regression with two weights: the four figures of the Appendix, Examples 1 and 2.
+"""Linear regression with two weights: Examples 1 and 2 of Appendix B, Figures 5 to 8.
 
-The true posterior is Gaussian, without correlation in Example 1 and with it in Example 2, and q is
-a Gaussian without. The energy is integrated by Gauss–Hermite quadrature, which is as good as exact
-here, and minimized by BFGS; so what is left beside the closed form of the Appendix is rounding.
+The true posterior is a Gaussian, uncorrelated in Example 1 and correlated in Example 2; q is an
+uncorrelated Gaussian. The energy is integrated by Gauss–Hermite quadrature, which is exact to
+rounding here, and minimized by BFGS, so the result differs from the closed form of the Appendix
+only by rounding.
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,8 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Array, Float
 
-from bbalpha.data import Dataset
-from bbalpha.energy import alpha_energy
+import bbalpha as bb
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.distributions import DiagonalGaussian
 
 PAPER = Configuration(
     name="main",
@@ -30,7 +29,7 @@ PAPER = Configuration(
         "inputs": {"example-1": [[1.0, 0.0], [0.0, 1.0]], "example-2": [[1.0, -1.0], [-1.0, 1.0]]},
         "targets": [0.0, 0.0],
         "noise_variance": 1.0,
-        "num_nodes": 40,  # of the quadrature, for each weight
+        "num_nodes": 40,  # of the quadrature, per weight
         "initial_mean": 0.1,
         "initial_log_variance": -2.0,  # small, since E = ∞ at large variances for α < 0
         "tolerance": 1e-10,  # of the gradient of the energy
@@ -41,13 +40,13 @@ CONFIGURATIONS = {"smoke": (FIGURE,), "quick": (PAPER,), "paper": (PAPER,)}
 
 
 def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
-    """Moments of q and of the true posterior, and the variance of q by the Appendix."""
+    """Moments of q and of the true posterior, and the variance of q in closed form."""
     with jax.enable_x64(True):
         return [_moments(run) for run in runs]
 
 
 def log_likelihood(
-    weights: Float[Array, " inputs"], batch: Dataset, noise_variance: Float[Array, ""]
+    weights: Float[Array, " inputs"], batch: bb.Dataset, noise_variance: Float[Array, ""]
 ) -> Float[Array, " batch"]:
     """Return log N(yₙ; xₙᵀw, σ²)."""
     inputs, targets = batch
@@ -78,7 +77,7 @@ def _moments(run: Run) -> Metrics:
     nodes = _quadrature(settings["num_nodes"])
 
     def energy(vector: np.ndarray) -> tuple[np.ndarray, ...]:
-        batch = Dataset(inputs, targets)
+        batch = bb.Dataset(inputs, targets)
         value_and_gradient = _energy(vector, run.alpha, batch, noise_variance, *nodes)
         return tuple(map(np.asarray, value_and_gradient))
 
@@ -111,16 +110,16 @@ def _quadrature(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def _energy(
     vector: Float[Array, "4"],
     alpha: Float[Array, ""],
-    batch: Dataset,
+    batch: bb.Dataset,
     noise_variance: Float[Array, ""],
     noise: Float[Array, "draws 2"],
     noise_weights: Float[Array, " draws"],
 ) -> Float[Array, ""]:
     mean, log_variance = jnp.split(vector, 2)
-    return alpha_energy(
+    return bb.alpha_energy(
         lambda weights, batch: log_likelihood(weights, batch, noise_variance),
-        DiagonalGaussian(mean, log_variance),
-        DiagonalGaussian(jnp.zeros(2), jnp.zeros(2)),
+        bb.DiagonalGaussian(mean, log_variance),
+        bb.DiagonalGaussian(jnp.zeros(2), jnp.zeros(2)),
         batch,
         noise,
         alpha=alpha,

@@ -1,31 +1,37 @@
-"""Long fits: some epochs at a time, with test scores along the way and a checkpoint after them.
+"""Long fits: epoch after epoch, with test scores and a checkpoint every few of them.
 
-A fit that was killed goes on from its checkpoint to the same result.
+A fit that was killed continues from its checkpoint to the same result. The key and the epoch
+determine the order of the rows, so that only the state of `bb.step` has to be stored.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from importlib.metadata import version
+from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
-from bbalpha.engine.epochs import full_energy, no_order, run_steps
-from bbalpha_paper.experiments.fits import FAMILIES, FIT_STREAM, key_of, optimizer_of
+import bbalpha as bb
+from bbalpha.files import replacing
+from bbalpha_paper.experiments.fits import (
+    FAMILIES,
+    FIT_STREAM,
+    ORDER_STREAM,
+    key_of,
+    optimizer_of,
+)
+from bbalpha_paper.experiments.minibatches import minibatches
 from bbalpha_paper.experiments.plan import Bench, Metrics, Run
-from bbalpha.fitting import prepare
-from bbalpha.posterior import FitInfo, Posterior
-from bbalpha_paper.report.rows import writing
-from bbalpha.training import FitState, init
+from bbalpha_paper.writing import writing
 
-NUM_SCORES = 25  # points of a learning curve, about
+NUM_SCORES = 25  # points of a learning curve, approximately
 
-Score = Callable[[Posterior], Mapping[str, float]]
+Score = Callable[[bb.Posterior], Mapping[str, float]]
 
 
 def fit_long(
@@ -35,26 +41,77 @@ def fit_long(
     data: PyTree,
     score: Score,
     bench: Bench,
-) -> tuple[Posterior, Metrics]:
-    """The posterior of a run, and its learning curves: the energy and scores after some epochs.
+) -> tuple[bb.Posterior, Metrics]:
+    """The posterior of a run, and its learning curves: energy and scores every few epochs.
 
-    A run whose energy stops being finite ends where it was, and its posterior says so.
+    If the energy stops being finite, the fit ends with that epoch and its posterior says so.
 
     Args:
-        run: What is fitted.
-        log_likelihood: as for `fit`.
-        params: where the mean of q starts.
-        data: the training data.
-        score: what is looked at along the way.
-        bench: where the checkpoint is.
+        run: The run to fit.
+        log_likelihood: As for `bb.fit`.
+        params: Where the mean of q starts.
+        data: The training data.
+        score: Computes the scores of the learning curves.
+        bench: Where the checkpoint is.
     """
+    batch_size, num_epochs = run.settings["batch_size"], run.settings["num_epochs"]
+    data = jax.tree.map(jnp.asarray, data)
+    state, curves = _restored(bench, _start(run, log_likelihood, params, data), run)
+    every = max(1, num_epochs // NUM_SCORES)
+    order_key = key_of(run, ORDER_STREAM)
+    info = bb.FitInfo()
+    for epoch in range(curves["epochs"][-1] if curves else 0, num_epochs):
+        key = jax.random.fold_in(order_key, epoch)
+        state, energy, finite = run_epoch(state, data, key, batch_size)
+        if not finite:
+            info = bb.FitInfo(stopped="non-finite")
+            break
+        done = epoch + 1
+        if done % every == 0 or done == num_epochs:
+            _extend(curves, done, {"energy": float(energy), **score(state.posterior())})
+            _save(bench, state, curves, run)
+        bench.advance(done / num_epochs)
+    energy = _full_energy(state, data, order_key, batch_size)
+    return replace(state.posterior(), energy=energy, info=info), curves
+
+
+@partial(jax.jit, static_argnames="batch_size")
+def run_epoch(
+    state: bb.FitState, data: PyTree, key: Key[Array, ""], batch_size: int
+) -> tuple[bb.FitState, Float[Array, ""], Bool[Array, ""]]:
+    """The state after an epoch, the mean energy of its minibatches, and whether all were finite."""
+    num_data = _length(data)
+
+    def step(state: bb.FitState, batch: tuple) -> tuple[bb.FitState, tuple]:
+        rows, weights = batch
+        state, info = bb.step(state, _taken(data, rows), weights)
+        return state, (info.energy * jnp.sum(weights > 0) / num_data, info.finite)
+
+    state, (energies, finite) = jax.lax.scan(step, state, minibatches(key, num_data, batch_size))
+    return state, jnp.sum(energies), jnp.all(finite)
+
+
+@partial(jax.jit, static_argnames="batch_size")
+def _full_energy(
+    state: bb.FitState, data: PyTree, key: Key[Array, ""], batch_size: int
+) -> Float[Array, ""]:
+    """The energy on all data with the draws of the next step; the key does not matter."""
+
+    def energy_of(batch: tuple) -> Float[Array, ""]:
+        rows, weights = batch
+        return state.energy(_taken(data, rows), jnp.where(weights > 0, 1.0, 0.0))
+
+    return jnp.sum(jax.lax.map(energy_of, minibatches(key, _length(data), batch_size)))
+
+
+def _start(
+    run: Run, log_likelihood: Callable[..., Array], params: PyTree, data: PyTree
+) -> bb.FitState:
     settings = run.settings
-    num_epochs = settings["num_epochs"]
-    rows, plan = prepare(data, None, settings["batch_size"], num_epochs)
-    state = init(
+    return bb.init(
         log_likelihood,
         params,
-        num_data=float(rows.total_weight()),
+        num_data=_length(data),
         key=key_of(run, FIT_STREAM),
         alpha=run.alpha,
         family=FAMILIES[settings["variance"]],
@@ -62,26 +119,14 @@ def fit_long(
         num_samples=settings["num_samples"],
         resample_every=settings["resample_every"],
     )
-    state, curves = _restored(bench, state, run)
-    every = max(1, num_epochs // NUM_SCORES)
-    epoch = int(state.step) // plan.num_batches
-    info = FitInfo()
-    while epoch < num_epochs:
-        order = no_order(rows, plan.batch_size)
-        state, _, energies, finite = run_steps(
-            state, rows, order, jnp.asarray(plan.num_batches), plan.batch_size
-        )
-        if not finite:
-            info = FitInfo(stopped="non-finite")
-            break
-        epoch += 1
-        if epoch % every == 0 or epoch == num_epochs:
-            scores = {"energy": float(energies[0]), **score(state.posterior())}
-            _extend(curves, epoch, scores)
-            _save(bench, state, curves, run)
-        bench.advance(epoch / num_epochs)
-    energy = full_energy(state, rows)
-    return replace(state.posterior(), energy=energy, info=info), curves
+
+
+def _length(data: PyTree) -> int:
+    return len(jax.tree.leaves(data)[0])
+
+
+def _taken(data: PyTree, rows: Int[Array, " batch"]) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[rows], data)
 
 
 def _extend(curves: dict[str, list], epoch: int, scores: Mapping[str, float]) -> None:
@@ -90,36 +135,36 @@ def _extend(curves: dict[str, list], epoch: int, scores: Mapping[str, float]) ->
         curves.setdefault(f"curve_{name}", []).append(value)
 
 
-def _moving(state: FitState) -> PyTree:
-    """What of the state is not known before the first step."""
+def _moving(state: bb.FitState) -> PyTree:
+    """The parts of the state that steps change."""
     return state.variables, state.optimizer_state, state.step
 
 
-def _save(bench: Bench, state: FitState, curves: dict[str, list], run: Run) -> None:
-    """Replace the checkpoint: a line of JSON, then the arrays."""
-    head = {"of": _origin(run), "curves": curves, "seconds": bench.seconds}
-    temporary = bench.checkpoint.with_suffix(".partial")
-    with writing(temporary), temporary.open("wb") as stream:
-        stream.write(json.dumps(head).encode() + b"\n")
-        eqx.tree_serialise_leaves(stream, _moving(state))
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(bench.checkpoint)
+def _save(bench: Bench, state: bb.FitState, curves: dict[str, list], run: Run) -> None:
+    """Replace the checkpoint."""
+    leaves = jax.tree.leaves(jax.device_get(_moving(state)))
+    record = {"of": _origin(run), "curves": curves, "seconds": bench.seconds}
+    with writing(bench.checkpoint), replacing(bench.checkpoint) as temporary:
+        arrays = {str(number): leaf for number, leaf in enumerate(leaves)}
+        save_file(arrays, temporary, {"record": json.dumps(record)})
 
 
-def _restored(bench: Bench, state: FitState, run: Run) -> tuple[FitState, dict[str, list]]:
-    """The state and the curves of the checkpoint, if it is one of this run."""
-    if not bench.checkpoint.is_file():
+def _restored(bench: Bench, state: bb.FitState, run: Run) -> tuple[bb.FitState, dict[str, list]]:
+    """The state and the curves of the checkpoint, or the start if there is none of this run."""
+    try:
+        with safe_open(bench.checkpoint, "numpy") as stored:
+            record = json.loads(stored.metadata()["record"])
+            leaves = [jnp.asarray(stored.get_tensor(str(n))) for n in range(len(stored.keys()))]
+    except (FileNotFoundError, SafetensorError):
         return state, {}
-    with bench.checkpoint.open("rb") as stream:
-        head = json.loads(stream.readline())
-        if not isinstance(head, dict) or head["of"] != json.loads(json.dumps(_origin(run))):
-            return state, {}
-        moved = eqx.tree_deserialise_leaves(stream, _moving(state))
-    bench.earlier = head["seconds"]
-    return eqx.tree_at(_moving, state, jax.tree.map(jnp.asarray, moved)), head["curves"]
+    if record["of"] != json.loads(json.dumps(_origin(run))):
+        return state, {}
+    bench.earlier = record["seconds"]
+    moved = jax.tree.unflatten(jax.tree.structure(_moving(state)), leaves)
+    fields = dict(zip(("variables", "optimizer_state", "step"), moved, strict=True))
+    return replace(state, **fields), record["curves"]
 
 
 def _origin(run: Run) -> dict[str, Any]:
-    """What a checkpoint must have in common with a run that goes on from it."""
-    return {"version": version("bbalpha"), **asdict(run)}
+    """What a checkpoint and a run that continues from it must have in common."""
+    return {"version": bb.__version__, **asdict(run)}

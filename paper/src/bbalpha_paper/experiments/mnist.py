@@ -1,7 +1,7 @@
-"""A network for handwritten digits: Table (mnist_results), Section 4.3.
+"""A network for handwritten digits: Table 2, Section 4.3.
 
-The paper's schedule takes days on two cores. The short one has a fifth of its epochs, five times
-its rate, so that q's variances can move as far, and a fifth of its draws.
+The paper's schedule takes days on two cores. The short one has a fifth of the epochs at five times
+the rate, so that q's variances can move as far, and a fifth of the draws.
 """
 
 import math
@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from bbalpha import metrics
-from bbalpha.data import Dataset
+import bbalpha as bb
 from bbalpha_paper.experiments.fits import (
     AUTHORS_DRAWS,
     CURVE_DRAWS,
@@ -28,9 +27,6 @@ from bbalpha_paper.experiments.fits import (
 from bbalpha_paper.experiments.long_fit import fit_long
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha_paper.experiments.problems import load_problem, split_of
-from bbalpha.likelihoods import Categorical
-from bbalpha.models import init_mlp, mlp
-from bbalpha.posterior import Posterior
 
 NUM_CLASSES = 10
 
@@ -64,11 +60,11 @@ CONFIGURATIONS = {
 
 
 def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
-    """Test log-likelihood and error of the one run, with learning curves."""
+    """Test log-likelihood and error of a single run, with learning curves."""
     (run,) = runs
     train, test = split_of(run.dataset, run.split)
     sizes = (train.inputs.shape[1], *run.settings["hidden"], NUM_CLASSES)
-    params = init_mlp(key_of(run, START_STREAM), sizes, scheme="glorot")
+    params = bb.init_mlp(sizes, key=key_of(run, START_STREAM), scheme="glorot")
     score = partial(_scores, run, test, num_samples=CURVE_DRAWS)
     posterior, curves = fit_long(run, log_likelihood, params, train, score, bench)
     few = _scores(run, test, posterior, AUTHORS_DRAWS)
@@ -81,21 +77,23 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     return [{**unless_lost(posterior, scores), **curves}]
 
 
-def log_likelihood(params: PyTree, batch: Dataset) -> Float[Array, " batch"]:
+def log_likelihood(params: PyTree, batch: bb.Dataset) -> Float[Array, " batch"]:
     """Return log p(yₙ) of a softmax over the outputs of the network."""
-    return Categorical().log_prob(mlp(params, batch.inputs), batch.targets)
+    return bb.Categorical().log_prob(bb.mlp(params, batch.inputs), batch.targets)
 
 
 def log_probabilities(params: PyTree, inputs: Array) -> Float[Array, "rows classes"]:
     """The log-probability of every class."""
-    return jax.nn.log_softmax(mlp(params, inputs))
+    return jax.nn.log_softmax(bb.mlp(params, inputs))
 
 
 def _log_mean_exp(log_values: Float[Array, "draws rows classes"]) -> Float[Array, "rows classes"]:
     return jax.nn.logsumexp(log_values, axis=0) - math.log(len(log_values))
 
 
-def _scores(run: Run, test: Dataset, posterior: Posterior, num_samples: int) -> dict[str, float]:
+def _scores(
+    run: Run, test: bb.Dataset, posterior: bb.Posterior, num_samples: int
+) -> dict[str, float]:
     predicted = posterior.predict(
         log_probabilities,
         test.inputs,
@@ -106,7 +104,7 @@ def _scores(run: Run, test: Dataset, posterior: Posterior, num_samples: int) -> 
     labels = np.asarray(test.targets)
     return {
         "log_likelihood": float(np.mean(np.asarray(predicted)[np.arange(len(labels)), labels])),
-        "error": metrics.error_rate(jnp.exp(predicted), labels),
+        "error": bb.metrics.error_rate(jnp.exp(predicted), labels),
     }
 
 

@@ -1,4 +1,4 @@
-"""The plan of an experiment: its runs at each scale, as data, and how to narrow it."""
+"""The plan of an experiment: its runs at each scale, as data, and how to narrow it down."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Metrics = Mapping[str, Any]  # numbers, and lists of them for curves
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One row to be: what is fitted to what, and all that decides the result."""
+    """One row to be: everything that decides its result."""
 
     dataset: str
     configuration: str
@@ -30,14 +30,14 @@ class Configuration:
     """Runs of one kind: every data set, split, seed and α with the same settings.
 
     Attributes:
-        name: What tells it from others of the experiment.
+        name: Its name, unique within the experiment.
         datasets: Names of data sets.
         alphas: Powers.
         num_splits: Number of splits into training and test data.
         num_seeds: Number of starts on each split.
-        settings: All else that decides the result, in JSON's kinds.
-        together: How many runs on one data set are trained in one program.
-        by_name: Whether it is run only where its data sets are asked for by name.
+        settings: Everything else that decides the result, as JSON can hold it.
+        together: How many runs on one data set to train in one program.
+        by_name: Whether to run it only if its data sets are asked for by name.
     """
 
     name: str
@@ -50,11 +50,11 @@ class Configuration:
     by_name: bool = False
 
     def changed(self, name: str | None = None, **settings: Any) -> "Configuration":
-        """The same with some settings changed, under another name if one is given."""
+        """A copy with some settings changed, under another name if one is given."""
         return replace(self, name=name or self.name, settings={**self.settings, **settings})
 
     def groups(self) -> Iterator[tuple[Run, ...]]:
-        """The runs, in groups that are trained together; all α of a split stand side by side."""
+        """The runs, in groups that are trained together; the α of a split follow each other."""
         for dataset in self.datasets:
             runs = [
                 Run(
@@ -75,12 +75,12 @@ class Configuration:
 
 @dataclass
 class Bench:
-    """Where a group of runs is measured.
+    """What a group of runs needs while it is measured.
 
     Attributes:
-        checkpoint: A file for what a long run has reached, which is removed with its last row.
-        advance: A function that is told which part of the group is done, from 0 to 1.
-        earlier: Seconds that processes before this one spent on what the checkpoint holds.
+        checkpoint: A file for the progress of a long run, removed once its row is written.
+        advance: A function to call with the fraction of the group that is done.
+        earlier: Seconds that earlier processes spent to reach the checkpoint.
     """
 
     checkpoint: Path
@@ -90,7 +90,7 @@ class Bench:
 
     @property
     def seconds(self) -> float:
-        """The time spent on the group so far."""
+        """Seconds spent on the group so far."""
         return self.earlier + time.perf_counter() - self.started
 
 
@@ -100,9 +100,9 @@ class Experiment:
 
     Attributes:
         name: Its name on the command line.
-        configurations: What is run at each scale.
-        measure: The metrics of each run of a group.
-        load: Its data sets by name, if they are not generated.
+        configurations: What to run at each scale.
+        measure: Returns the metrics of each run of a group.
+        load: Loads a data set by name; None if the data are generated.
     """
 
     name: str
@@ -112,14 +112,14 @@ class Experiment:
 
 
 class Narrowing(NamedTuple):
-    """What of a plan is wanted; None for all of it.
+    """The part of a plan to run; None stands for all of it.
 
     Attributes:
         datasets: Names of data sets.
         alphas: Powers.
-        num_splits: How many of the splits, from the first.
-        num_seeds: How many of the seeds, from the first.
-        num_epochs: Epochs instead of the plan's.
+        num_splits: How many of the splits, from the first on.
+        num_seeds: How many of the seeds, from the first on.
+        num_epochs: Number of epochs, in place of the plan's.
     """
 
     datasets: tuple[str, ...] | None = None
@@ -132,11 +132,11 @@ class Narrowing(NamedTuple):
 def planned(
     experiments: Sequence[Experiment], scale: str, narrowing: Narrowing
 ) -> list[tuple[Configuration, ...]]:
-    """The configurations of each experiment at a scale, as far as they are wanted.
+    """The configurations of each experiment at a scale, narrowed down.
 
     Raises:
-        ValueError: If the scale is unknown, something is wanted that no experiment has, or no run
-            has all that is wanted.
+        ValueError: If the scale is unknown, if no experiment has something that is asked for, or
+            if no run has all of it.
     """
     if scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}; got {scale!r}.")
@@ -149,7 +149,7 @@ def planned(
     _check_epochs(narrowing.num_epochs, whole, where)
     plans = [_narrowed(each.configurations[scale], scale, narrowing) for each in experiments]
     if not any(plans):
-        raise ValueError(f"--data and --alphas must leave some run of {where}; got none.")
+        raise ValueError(f"--data and --alphas must select a run of {where}; got none.")
     return plans
 
 
@@ -191,16 +191,16 @@ def _check_among(option: str, wanted: tuple | None, whole: list[tuple], where: s
 
 def _check_count(option: str, wanted: int | None, whole: list[int], where: str) -> None:
     if wanted is not None and not 1 <= wanted <= max(whole):
-        raise ValueError(
-            f"{option} must be from 1 to {max(whole)}, as many as {where} has; got {wanted}."
-        )
+        raise ValueError(f"{option} must be from 1 to {max(whole)} for {where}; got {wanted}.")
 
 
 def _check_epochs(wanted: int | None, whole: Sequence[Configuration], where: str) -> None:
     if wanted is None:
         return
     if not any(EPOCHS in configuration.settings for configuration in whole):
-        raise ValueError(f"--epochs must not be given for {where}, which has none; got {wanted}.")
+        raise ValueError(
+            f"--epochs must not be given for {where}, which has no epochs; got {wanted}."
+        )
     if wanted < 1:
         raise ValueError(f"--epochs must be at least 1; got {wanted}.")
 

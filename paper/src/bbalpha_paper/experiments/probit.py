@@ -1,7 +1,7 @@
-"""Probit regression on four data sets: Table (probit_results), Section 4.1.
+"""Probit regression on four data sets: Table 1, Section 4.1.
 
-The paper says nothing of an intercept, of scaling, or of how predictions are averaged. The main
-configuration standardizes the inputs and has an intercept; the others change one thing each.
+The paper does not mention an intercept, scaling, or how predictions are averaged. The main
+configuration standardizes the inputs and has an intercept; each of the others changes one thing.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bbalpha import metrics
-from bbalpha.data import Dataset, standardize
+import bbalpha as bb
 from bbalpha_paper.experiments.fits import (
     AUTHORS_DRAWS,
     TEST_DRAWS,
@@ -26,8 +25,6 @@ from bbalpha_paper.experiments.fits import (
 )
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
 from bbalpha_paper.experiments.problems import Split, load_problem, split_of
-from bbalpha.posterior import Posterior
-from bbalpha.engine.special import log_ndtr, ndtr
 
 INITIAL_DEVIATION = 0.1  # of the means, Section 4
 
@@ -47,13 +44,13 @@ PAPER = Configuration(
     },
     together=20,
 )
-# Madelon is left out: it takes most of the time and agrees with the paper as it is.
+# Without Madelon, which takes most of the time and agrees with the paper as it is.
 COMPARED = replace(PAPER, datasets=("ionosphere", "pima", "colon"))
 COMPARISONS = (
     COMPARED.changed("no intercept", intercept=False),
     COMPARED.changed("scaled to [−1, 1]", scaling="to one"),
     COMPARED.changed("capped variance", variance="capped"),
-    # Colon has 2,000 inputs and two batches: 400 steps do not forget where they started.
+    # Colon has 2,000 inputs and two batches: after 400 steps the start still matters.
     replace(PAPER, name="three starts", datasets=("colon",), alphas=(1.0, 0.0), num_seeds=3),
 )
 
@@ -76,15 +73,15 @@ def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     return list(map(_scores, runs, posteriors, splits))
 
 
-def log_likelihood(weights: Float[Array, " inputs"], batch: Dataset) -> Float[Array, " batch"]:
+def log_likelihood(weights: Float[Array, " inputs"], batch: bb.Dataset) -> Float[Array, " batch"]:
     """Return log Φ(yₙ xₙᵀw) for labels −1 and 1."""
     inputs, labels = batch
-    return log_ndtr(labels * (inputs @ weights))
+    return bb.log_ndtr(labels * (inputs @ weights))
 
 
 def probability(weights: Float[Array, " inputs"], inputs: Array) -> Float[Array, " rows"]:
     """The probability of the label 1."""
-    return ndtr(inputs @ weights)
+    return jax.scipy.special.ndtr(inputs @ weights)
 
 
 def _start(key: Array, num_weights: int) -> Array:
@@ -92,32 +89,32 @@ def _start(key: Array, num_weights: int) -> Array:
 
 
 def _prepared(run: Run) -> Split:
-    """The split with its inputs scaled as the training part demands and labels −1 and 1."""
+    """The split with inputs scaled by statistics of its training part, and labels −1 and 1."""
     train, test = split_of(run.dataset, run.split)
     scale = SCALINGS[run.settings["scaling"]](train.inputs)
 
-    def prepared(part: Dataset) -> Dataset:
+    def prepared(part: bb.Dataset) -> bb.Dataset:
         inputs = scale(part.inputs)
         if run.settings["intercept"]:
             inputs = np.insert(inputs, 0, 1.0, axis=1)
-        return Dataset(inputs, 2.0 * part.targets - 1.0)
+        return bb.Dataset(inputs, 2.0 * part.targets - 1.0)
 
     return Split(prepared(train), prepared(test))
 
 
 def _to_one(inputs: np.ndarray):
     low, high = inputs.min(axis=0), inputs.max(axis=0)
-    width = np.where(high > low, high - low, 1.0)  # what is constant becomes −1
+    width = np.where(high > low, high - low, 1.0)  # constant columns become −1
     return lambda inputs: 2 * (inputs - low) / width - 1
 
 
 SCALINGS = {
-    "standardized": lambda inputs: standardize(inputs)[1].transform,
+    "standardized": lambda inputs: bb.standardize(inputs)[1].transform,
     "to one": _to_one,
 }
 
 
-def _scores(run: Run, posterior: Posterior, split: Split) -> Metrics:
+def _scores(run: Run, posterior: bb.Posterior, split: Split) -> Metrics:
     key = key_of(run, TEST_STREAM)
     probabilities = posterior.predict(
         probability, split.test.inputs, key=key, num_samples=TEST_DRAWS, summary=mean_of_draws
@@ -126,7 +123,7 @@ def _scores(run: Run, posterior: Posterior, split: Split) -> Metrics:
     scores = {
         "log_likelihood": float(jnp.mean(densities(num_samples=TEST_DRAWS))),
         "log_likelihood_50": float(jnp.mean(densities(num_samples=AUTHORS_DRAWS))),
-        "error": metrics.error_rate(probabilities, (split.test.targets > 0).astype(int)),
+        "error": bb.metrics.error_rate(probabilities, (split.test.targets > 0).astype(int)),
         "energy": float(posterior.energy),
     }
     return unless_lost(posterior, scores)

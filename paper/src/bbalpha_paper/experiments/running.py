@@ -1,18 +1,28 @@
 """Running an experiment: group after group, each written as soon as it is measured.
 
-A group whose rows are all there is not run again, so that a run may be killed and started again at
-any time. Every result follows from its row's data set, split, seed, α and settings.
+A group whose rows all exist is not run again, so an experiment may be killed and started again at
+any time. The data set, split, seed, α and settings of a row determine its result.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+import bbalpha as bb
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Run
-from bbalpha.engine.progress import progress_bar
-from bbalpha_paper.report.rows import Row, append_rows, read_file, rows_file
+from bbalpha_paper.rows import Row, append_rows, read_file, rows_file
 
 
 def reproduce(
@@ -21,13 +31,13 @@ def reproduce(
     folder: Path,
     progress: bool = True,
 ) -> int:
-    """Run what is not in the results folder yet, and return how many runs that were.
+    """Run what is not in the results folder yet, and return the number of new rows.
 
     Args:
-        experiment: What is run.
+        experiment: The experiment.
         configurations: Which of its runs, from `planned`.
-        folder: The results folder, which is made if it is not there.
-        progress: Show a progress bar over runs when there is a terminal.
+        folder: The results folder, which is made if necessary.
+        progress: Show a progress bar on a terminal.
 
     Raises:
         ValueError: If the folder holds rows of another version or with other settings.
@@ -42,7 +52,7 @@ def reproduce(
         if (missing := [run for run in group if _identity(run) not in done])
     ]
     finished = 0
-    with progress_bar(progress, experiment.name, sum(len(missing) for _, missing in left)) as show:
+    with _progress_bar(progress, experiment.name, sum(len(missing) for _, missing in left)) as show:
         for group, missing in left:
             run, before, share = group[0], finished, len(missing)
 
@@ -57,12 +67,12 @@ def reproduce(
 
 
 def load_data(experiment: Experiment, configurations: Sequence[Configuration]) -> None:
-    """Load all data sets, so that a missing one is known before the first run.
+    """Load all data sets, so that a missing one is reported before the first run.
 
     Raises:
         OSError: If data are not found or cannot be downloaded.
         ValueError: If data are damaged.
-        ModuleNotFoundError: If a library is needed to make the data.
+        ModuleNotFoundError: If a library that the data need is not installed.
     """
     if experiment.load is not None:
         for name in dict.fromkeys(name for each in configurations for name in each.datasets):
@@ -72,19 +82,18 @@ def load_data(experiment: Experiment, configurations: Sequence[Configuration]) -
 def check_folder(
     experiment: Experiment, configurations: Sequence[Configuration], folder: Path
 ) -> None:
-    """Refuse a results folder whose rows are not to be mixed with those of the plan.
+    """Refuse a results folder whose rows must not be mixed with those of the plan.
 
     Raises:
-        ValueError: If it holds rows of another version or with other settings, or damaged ones.
+        ValueError: If it holds damaged rows, or rows of another version or with other settings.
     """
-    here = version("bbalpha")
     planned = {
         (name, each.name): each.settings for each in configurations for name in each.datasets
     }
     scales = {str(settings["scale"]) for settings in planned.values()}
     for row in _rows(experiment, folder):
         file = rows_file(folder, experiment.name, row.dataset)
-        _check_same("version", row.version, here, file)
+        _check_same("version", row.version, bb.__version__, file)
         for scale in scales:
             _check_same("scale", row.settings.get("scale"), scale, file)
         settings = planned.get((row.dataset, row.configuration), row.settings)
@@ -92,7 +101,7 @@ def check_folder(
 
 
 def _rows(experiment: Experiment, folder: Path) -> list[Row]:
-    """What the folder holds of the experiment."""
+    """The rows of the experiment in the folder."""
     files = sorted((folder / experiment.name).glob("*.jsonl"))
     return [row for file in files for row in read_file(file)]
 
@@ -104,9 +113,10 @@ def _run_group(
     folder: Path,
     advance: Callable[[float], None],
 ) -> None:
-    """Measure all runs of a group, since they may depend on their company, and write the missing.
+    """Measure all runs of a group and write the missing rows.
 
-    They do in the last digits only: how many replicas train together decides how sums are rounded.
+    Even a single missing run is trained with its whole group, because the number of replicas that
+    train together decides how sums are rounded.
     """
     first = group[0]
     file = rows_file(folder, experiment.name, first.dataset)
@@ -126,7 +136,7 @@ def _run_group(
             settings=dict(run.settings),
             metrics=dict(values),
             seconds=round(seconds, 3),
-            version=version("bbalpha"),
+            version=bb.__version__,
         )
         for run, values in zip(group, metrics, strict=True)
         if run in missing
@@ -135,8 +145,24 @@ def _run_group(
     checkpoint.unlink(missing_ok=True)
 
 
+@contextmanager
+def _progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[[float, str], None]]:
+    """A function of the number of runs done and a status, which it shows as a bar on a terminal."""
+    columns = (
+        TextColumn(name),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeRemainingColumn(),
+    )
+    hidden = not (show and sys.stderr.isatty())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        task = bar.add_task(name, total=total, status="")
+        yield lambda done, status: bar.update(task, completed=done, status=status)
+
+
 def _identity(run: Run | Row) -> tuple:
-    """What tells a run from all others of its experiment."""
+    """What distinguishes a run from the others of its experiment."""
     return run.dataset, run.configuration, run.split, run.seed, run.alpha
 
 
@@ -148,6 +174,6 @@ def _check_settings(row: Row, settings: Mapping[str, Any], file: Path) -> None:
 def _check_same(name: str, found: Any, wanted: Any, file: Path) -> None:
     if found != wanted:
         raise ValueError(
-            f"the results folder must hold rows of the same version and settings; got {name} "
+            f"--output must be a folder whose rows have the same version and settings; got {name} "
             f"{found!r} in {file}, and {wanted!r} now. Choose another folder, or remove that file."
         )

@@ -1,30 +1,27 @@
-"""A network fitted to twenty points of x³: Figure (toy_nnet_example), Appendix.
+"""A network fitted to twenty points of x³: Figure 9, Appendix.
 
-The paper names neither its four α nor its schedule. What its text says, that the predictive
-variance grows with α, holds for all schedules tried here. Its configuration has the schedule of the
-authors' regression code: inputs and targets standardized, a constant rate of 1e-3, and 7,500 steps,
-as many as 500 epochs on Boston make; an epoch here is one step. By then q has not come to rest.
-Where the energy is minimized to the end, α ≤ 0 still follows the data, but at α = ½ and 1 q goes
-towards the prior and the data are lost in its spread. In original units the network is slower to
-follow the data and spreads less.
+The paper gives neither its four values of α nor its schedule. It says that the predictive variance
+grows with α, which holds for all schedules tried here. The configuration "paper's schedule" is that
+of the authors' regression code: inputs and targets standardized, a constant rate of 1e-3, and 7,500
+steps, as many as 500 epochs on Boston; an epoch here is one step. At that point q is still moving.
+When the energy is minimized to convergence, α ≤ 0 still follows the data, but at α = ½ and 1 q
+approaches the prior and the data disappear in its spread. In original units the network follows the
+data more slowly and spreads less.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.data import Dataset, Standardizer, standardize
+import bbalpha as bb
 from bbalpha_paper.experiments.fits import FALLING, TEST_STREAM, fit_runs, key_of, unless_lost
 from bbalpha_paper.experiments.plan import Bench, Configuration, Experiment, Metrics, Run
-from bbalpha.models import init_mlp, mlp
-from bbalpha.posterior import Posterior
 
-MOST_ENERGIES = 100  # that a row holds
+MOST_ENERGIES = 100  # in a row
 
 PAPER = Configuration(
     name="paper's schedule",
@@ -33,7 +30,7 @@ PAPER = Configuration(
     settings={
         "num_data": 20,
         "inputs_between": [-4.0, 4.0],
-        "noise_variance": 9.0,  # of the data, and as the network knows it
+        "noise_variance": 9.0,  # of the data, known to the network
         "data_seed": 0,
         "scaling": "standardized",
         "hidden": 100,
@@ -55,7 +52,7 @@ ORIGINAL = PAPER.changed("original units", scaling="none")
 CONFIGURATIONS = {
     "smoke": tuple(
         configuration.changed(hidden=20, num_samples=10, num_epochs=1000, learning_rate=1e-2)
-        for configuration in (PAPER, ORIGINAL)  # which compile to one program
+        for configuration in (PAPER, ORIGINAL)  # which share one program
     ),
     "quick": (PAPER, CONVERGED.changed(num_epochs=5000)),
     "paper": (PAPER, CONVERGED, ORIGINAL),
@@ -73,52 +70,51 @@ class Batch(NamedTuple):
 def measure(runs: Sequence[Run], bench: Bench) -> list[Metrics]:
     """Mean and deviation of the predictions on a grid, the data, and the energy; original units.
 
-    The deviation is that of a new target, the noise included. The energies are those of evenly
-    spaced epochs, from the first on.
+    The deviation includes the noise of a new target. The energies are of evenly spaced epochs, from
+    the first on.
     """
     settings = runs[0].settings
     train = cubic(settings)
-    units = Dataset(*(SCALINGS[settings["scaling"]](array) for array in train))
+    units = bb.Dataset(*(SCALINGS[settings["scaling"]](array) for array in train))
     batch = Batch(
         units.inputs.transform(train.inputs)[:, None],
         units.targets.transform(train.targets),
         np.full(len(train.targets), settings["noise_variance"] / units.targets.scale**2),
     )
-    posteriors = fit_runs(
-        runs,
-        log_likelihood,
-        partial(init_mlp, sizes=(1, settings["hidden"], 1)),
-        [batch] * len(runs),
-        prior=settings["prior_deviation"],
-    )
+
+    def start(key: Key[Array, ""]) -> PyTree:
+        return bb.init_mlp((1, settings["hidden"], 1), key=key)
+
+    batches, deviation = [batch] * len(runs), settings["prior_deviation"]
+    posteriors = fit_runs(runs, log_likelihood, start, batches, prior=deviation)
     return [_bands(run, each, train, units) for run, each in zip(runs, posteriors, strict=True)]
 
 
-def cubic(settings: Mapping[str, Any]) -> Dataset:
-    """The data: xₙ uniform, yₙ = xₙ³ + noise, in the order of the inputs."""
+def cubic(settings: Mapping[str, Any]) -> bb.Dataset:
+    """The data: xₙ uniform, yₙ = xₙ³ + noise, sorted by the inputs."""
     generator = np.random.default_rng(settings["data_seed"])
     low, high = settings["inputs_between"]
     inputs = np.sort(generator.uniform(low, high, settings["num_data"]))
     noise = generator.normal(0.0, np.sqrt(settings["noise_variance"]), settings["num_data"])
-    return Dataset(inputs, inputs**3 + noise)
+    return bb.Dataset(inputs, inputs**3 + noise)
 
 
 def log_likelihood(params: PyTree, batch: Batch) -> Float[Array, " batch"]:
     """Return log N(yₙ; network(xₙ), σ²), with σ² fixed."""
-    outputs = mlp(params, batch.inputs)[:, 0]
+    outputs = bb.mlp(params, batch.inputs)[:, 0]
     return jax.scipy.stats.norm.logpdf(batch.targets, outputs, jnp.sqrt(batch.noise_variances))
 
 
 SCALINGS = {
-    "standardized": lambda array: standardize(array)[1],
-    "none": lambda array: Standardizer(np.zeros(()), np.ones(())),
+    "standardized": lambda array: bb.standardize(array)[1],
+    "none": lambda array: bb.Standardizer(np.zeros(()), np.ones(())),
 }
 
 
-def _bands(run: Run, posterior: Posterior, train: Dataset, units: Dataset) -> Metrics:
+def _bands(run: Run, posterior: bb.Posterior, train: bb.Dataset, units: bb.Dataset) -> Metrics:
     grid = np.linspace(*run.settings["grid"])
     mean, variance = posterior.predict(
-        mlp,
+        bb.mlp,
         units.inputs.transform(grid)[:, None],
         key=key_of(run, TEST_STREAM),
         num_samples=run.settings["num_test_samples"],

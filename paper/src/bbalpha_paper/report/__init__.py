@@ -1,1 +1,1 @@
-"""Report: the rows of experiments made into tables, figures and a page."""
+"""Report: a page of tables and figures, made from the rows of experiments."""

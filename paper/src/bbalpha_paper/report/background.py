@@ -1,4 +1,4 @@
-"""Background of a section: how to make its runs, how many there are, their settings and times."""
+"""Background of a section: the commands, number, settings and times of its runs."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from bbalpha_paper.report.document import Cell, Commands, Details, Group, Table
 from bbalpha_paper.report.runs import Runs
 from bbalpha_paper.report.words import NONE, alpha_name, count, setting_name, setting_text, time
 
-# What the runs of an experiment differ in, beside α.
+# What the runs of an experiment differ in, apart from α.
 COUNTED = {
     "probit": "split",
     "regression": "split",
@@ -19,7 +19,7 @@ COUNTED = {
 
 
 def extent(runs: Runs) -> str:
-    """How many splits, seeds or both there are, or runs of each α."""
+    """The number of splits, of seeds, of both, or of runs per α."""
     if not runs:
         return "no runs"
     if runs.num_splits > 1 and runs.num_seeds > 1:
@@ -30,16 +30,15 @@ def extent(runs: Runs) -> str:
     return count(max(runs.num_splits, runs.num_seeds), noun)
 
 
-def reproduction(runs: Runs, folder: str) -> Commands:
-    """The commands that make these runs, one for all data sets that share its options."""
+def reproduction(runs: Runs) -> Commands:
+    """The commands that make these runs; data sets with the same options share one."""
     lines: dict[str, list[str]] = {}
     for dataset in runs.datasets:
         lines.setdefault(_options(runs.where(dataset=dataset)), []).append(dataset)
-    name = f"bbalpha reproduce {runs[0].experiment}"
+    start = f"bbalpha-paper run {runs[0].experiment} --scale {scales(runs)}"
     return Commands(
         tuple(
-            f"{name} --scale {scales(runs)} --data {','.join(datasets)}{options} --output {folder}"
-            for options, datasets in lines.items()
+            f"{start} --data {','.join(datasets)}{options}" for options, datasets in lines.items()
         )
     )
 
@@ -50,7 +49,7 @@ def scales(runs: Runs) -> str:
 
 
 def background(runs: Runs) -> Details:
-    """All that decides the results, and how long they took."""
+    """Everything that decides the results, and how long the runs took."""
     summary = f"{count(len(runs), 'run')}, {time(runs.seconds)}: numbers, settings, times"
     return Details(summary, (_numbers(runs), _settings(runs)))
 
@@ -77,12 +76,12 @@ def _numbers(runs: Runs) -> Table:
             entries = (dataset, extent(part), alphas, str(len(part)), time(part.seconds), mean)
             rows.append(tuple(map(Cell, entries)))
         groups.append(Group(configuration, tuple(rows)))
-    header = ("data set", "of each α", "α", "runs", "time", "time per run")
-    return Table(caption="Runs and their times", header=header, groups=tuple(groups))
+    header = ("data set", "per α", "α", "runs", "time", "time per run")
+    return Table(caption="Runs and times", header=header, groups=tuple(groups))
 
 
 def _settings(runs: Runs) -> Table:
-    """A column for every configuration, or for some of its data sets where they differ."""
+    """A column per configuration, or several if its data sets differ."""
     columns = [column for name in runs.configurations for column in _variants(runs, name)]
     names = dict.fromkeys(name for _, settings in columns for name in settings)
     rows = tuple(

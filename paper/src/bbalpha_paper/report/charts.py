@@ -1,4 +1,4 @@
-"""Charts that several sections draw: scores by α, and learning curves."""
+"""Charts that several sections share: scores by α, and learning curves."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -10,11 +10,11 @@ from bbalpha_paper.report.colors import alpha_color, is_dashed
 from bbalpha_paper.report.document import Figure, Key, Panel
 from bbalpha_paper.report.runs import Runs, numbers
 from bbalpha_paper.report.statistics import Estimate
-from bbalpha_paper.report.words import alpha_label, alpha_name, number
+from bbalpha_paper.report.words import alpha_label, alpha_tick, number
 
 MARGIN = 0.06  # around curves, in heights of the frame
-SETTLED = 0.1  # part of a curve that may leave the frame, since it starts far off
-LAST_PART = 0.9  # of a curve, where the end of it begins
+SETTLED = 0.1  # the first part of a curve, which may leave the frame because it starts far off
+LAST_PART = 0.9  # where the last part of a curve begins
 
 
 def alpha_keys(alphas: Iterable[float]) -> tuple[Key, ...]:
@@ -23,14 +23,13 @@ def alpha_keys(alphas: Iterable[float]) -> tuple[Key, ...]:
 
 
 def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> None:
-    """A mean ± its standard error for every α, from the lowest on."""
+    """A mean ± its standard error for every α, the lowest first."""
     for place, alpha in enumerate(sorted(found)):
         mean, error, _ = found[alpha]
         axes.errorbar(
             place, mean, error or 0.0, color=alpha_color(alpha), marker="o", capsize=4, linewidth=2
         )
-    names = ["VB" if alpha == 0 else alpha_name(alpha) for alpha in sorted(found)]
-    axes.set_xticks(range(len(found)), names)
+    axes.set_xticks(range(len(found)), list(map(alpha_tick, sorted(found))))
     axes.set(xlim=(-0.6, len(found) - 0.4), xlabel="α", ylabel=label)
     axes.grid(visible=False, axis="x")
 
@@ -38,9 +37,10 @@ def draw_by_alpha(axes: Any, found: Mapping[float, Estimate], label: str) -> Non
 def learning_curves(
     runs: Runs, name: str, caption: str, metrics: Mapping[str, str]
 ) -> list[Figure]:
-    """A panel for every metric, a line for every α; no figure if there are no curves.
+    """A panel per metric, a line per α; no figure if there are no curves.
 
-    The caption ends with what the energy did at last, which tells how far training was from done.
+    The caption ends with the last change of the energy, which shows how far training was from its
+    end.
     """
     panels = []
     for metric, label in metrics.items():
@@ -56,7 +56,7 @@ def learning_curves(
 
 
 def _last_change(runs: Runs) -> str:
-    """How much the energy still changed at the end: the lowest change of an α to the highest."""
+    """How much the energy still changed at the end: the range of changes over α."""
     curves = (_mean_curve(runs.where(alpha=alpha), "curve_energy") for alpha in runs.alphas)
     changes, start, end = [], 0, 0
     for epochs, energy in filter(None, curves):
@@ -72,7 +72,7 @@ def _last_change(runs: Runs) -> str:
 
 
 def _mean_curve(runs: Runs, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Epochs and the mean of the runs that are as long as the longest."""
+    """Epochs and the mean over runs of full length."""
     found = [(numbers(row.metrics.get("epochs")), numbers(row.metrics.get(metric))) for row in runs]
     found = [(epochs, curve) for epochs, curve in found if curve and len(epochs) == len(curve)]
     if not found:

@@ -1,15 +1,15 @@
-"""Colors: every α up to ±10 has its own, the same on all figures, lighter where the page is dark.
+"""Colors: every α up to ±10 has its own, the same in all figures, lighter on a dark page.
 
-Powers below 0 are blue, VB is green, powers from 0 on go over orange to red: hues of Okabe and Ito
-that every eye tells apart, interpolated between the anchors.
+Negative powers are blue, VB is green, positive powers run from orange to red: hues of Okabe and Ito
+that color-blind readers can tell apart, interpolated between the anchors.
 """
 
 from itertools import pairwise
 from typing import NamedTuple
 
 INK, MUTED, RULE, FILL = "#1f2328", "#656d76", "#d4d8dd", "#c9cfd6"
-NEUTRAL = {INK: "ink", MUTED: "muted", RULE: "rule", FILL: "fill"}  # names of the page's colors
-TINY = 1e-3  # powers closer to 0 are told from it by a color of their own
+NEUTRAL = {INK: "ink", MUTED: "muted", RULE: "rule", FILL: "fill"}  # names in the style sheet
+TINY = 1e-3  # powers closer to 0 than this have a color of their own
 
 
 class Shades(NamedTuple):
@@ -55,7 +55,7 @@ def alpha_color(alpha: float) -> str:
 
 
 def is_dashed(alpha: float) -> bool:
-    """Whether the line of a power is broken: where it would hide that of VB."""
+    """Whether the line of a power is dashed, because it would hide the line of VB."""
     return 0 < abs(alpha) < TINY
 
 

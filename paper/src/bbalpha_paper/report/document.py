@@ -1,7 +1,7 @@
-"""A document: what a page says, as data, before it is HTML or Markdown.
+"""A document: the content of a page as data, before it becomes HTML or Markdown.
 
-Text is plain, but for `code` between backticks. A figure is made of panels, which stand side by
-side where there is room and below each other where there is none.
+Text is plain, except for `code` between backticks. A figure consists of panels, side by side where
+there is room and stacked where there is none.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: What it says.
-        kind: "" for our numbers, "published" for those of others, "beyond" for what stands out.
+        text: Its text.
+        kind: "" for our numbers, "published" for other people's, "beyond" for large differences.
     """
 
     text: str
@@ -24,7 +24,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of a table that belong together, under a label if it is not empty."""
+    """Rows of a table that belong together, under a label unless it is empty."""
 
     label: str
     rows: tuple[tuple[Cell, ...], ...]
@@ -38,7 +38,7 @@ class Table:
         caption: What it shows; may be empty.
         header: Names of its columns.
         groups: Its rows.
-        num_text_columns: How many of the first columns hold words.
+        num_text_columns: How many of the first columns hold text.
     """
 
     caption: str
@@ -66,9 +66,9 @@ class Key:
     """An entry of a legend.
 
     Attributes:
-        label: What is drawn so.
-        color: How, for a light page.
-        dashed: Whether its line is broken.
+        label: What the line stands for.
+        color: Its color on a light page.
+        dashed: Whether the line is dashed.
     """
 
     label: str
@@ -78,7 +78,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of a figure with axes of its own.
+    """A part of a figure with its own axes.
 
     Attributes:
         title: What it shows.
@@ -91,7 +91,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Panels with a common legend; the name is that of its file and unique on the page."""
+    """Panels with a common legend; the name, unique on the page, also names its file."""
 
     name: str
     caption: str
@@ -101,7 +101,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks for those who want to know more."""
+    """Blocks for readers who want to know more, folded up at first."""
 
     label: str
     blocks: tuple[Paragraph | Table | Commands, ...]
@@ -118,8 +118,8 @@ class Section:
         name: Its name on the command line.
         title: Its heading.
         place: Where the paper has it.
-        outcome: What came out, in a sentence.
-        blocks: All the rest.
+        outcome: The result, in a sentence or two.
+        blocks: Everything else.
     """
 
     name: str
@@ -135,8 +135,8 @@ class Page:
 
     Attributes:
         title: The heading.
-        introduction: What the page is.
-        facts: What holds for all sections, by name.
+        introduction: What the page shows.
+        facts: Facts about all sections, by name.
         overview: The sections at a glance.
         sections: In the order of the paper.
     """
@@ -149,5 +149,5 @@ class Page:
 
 
 def plain_rows(*rows: tuple[str, ...]) -> tuple[Group, ...]:
-    """Rows of text as the one group of a table."""
+    """Rows of text as the only group of a table."""
     return (Group("", tuple(tuple(Cell(text) for text in row) for row in rows)),)

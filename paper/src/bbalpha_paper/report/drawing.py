@@ -1,12 +1,15 @@
 """Drawing: panels of a figure as SVG, each by itself or all in one picture.
 
-Text stays text, so that it takes the font of the page. Nothing in a drawing changes from one run
-to the next.
+Text stays text and takes the font of the page. The same data always give the same drawing.
 """
 
 import io
 import re
 from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from bbalpha_paper.report.colors import INK, MUTED, RULE
 from bbalpha_paper.report.document import Figure, Key, Panel
@@ -41,7 +44,7 @@ STYLE: Any = {
 
 
 def panel_svg(panel: Panel, name: str) -> str:
-    """One panel on a transparent ground, for a page that holds other drawings."""
+    """One panel on a transparent background, for a page with other drawings."""
     svg = _drawn((panel,), (), name, 1, "none")
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
@@ -51,7 +54,7 @@ def panel_svg(panel: Panel, name: str) -> str:
 
 
 def figure_svg(figure: Figure) -> str:
-    """All panels and the legend on white, as a file of its own."""
+    """All panels and the legend on white, as a separate file."""
     columns = min(NUM_COLUMNS, len(figure.panels))
     return _drawn(figure.panels, figure.legend, figure.name, columns, "white")
 
@@ -59,9 +62,6 @@ def figure_svg(figure: Figure) -> str:
 def _drawn(
     panels: tuple[Panel, ...], legend: tuple[Key, ...], name: str, columns: int, ground: str
 ) -> str:
-    import matplotlib
-    from matplotlib.figure import Figure as Canvas
-
     num_rows = -(-len(panels) // columns)
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
         size = (WIDTH * columns, HEIGHT * num_rows + (0.35 if legend else 0.0))
@@ -81,14 +81,12 @@ def _drawn(
 
 
 def _line(key: Key) -> Any:
-    from matplotlib.lines import Line2D
-
     style = "--" if key.dashed else "-"
     return Line2D([], [], color=key.color, linestyle=style, linewidth=2, label=key.label)
 
 
 def _own_names(svg: str, name: str) -> str:
-    """The drawing without names that nothing refers to, and the rest told from other drawings'."""
+    """The drawing without unused ids, and with the others made unique on the page."""
     used = set(re.findall(r"#([\w-]+)[\")]", svg))
 
     def renamed(match: re.Match) -> str:

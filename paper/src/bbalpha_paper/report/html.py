@@ -1,4 +1,4 @@
-"""The page as one HTML file, which needs nothing else: no network, no scripts.
+"""The page as one self-contained HTML file: no network, no scripts.
 
 Drawings are part of the text and take their colors from the page, light or dark.
 """
@@ -24,7 +24,7 @@ from bbalpha_paper.report.document import (
 from bbalpha_paper.report.drawing import panel_svg
 from bbalpha_paper.report.palette import Palette
 
-LONGEST_WHOLE_WORD = 30  # characters, which fit on a phone
+LONGEST_WHOLE_WORD = 30  # characters that fit on a phone
 
 
 def html_page(page: Page, palette: Palette) -> str:
@@ -71,7 +71,7 @@ def _section(section: Section, palette: Palette) -> str:
 
 
 def _blocks(blocks: Iterable[Block], palette: Palette) -> Iterator[str]:
-    """The blocks, of which tables that follow each other may stand side by side."""
+    """The blocks; consecutive tables may stand side by side."""
     for are_tables, group in groupby(blocks, lambda block: isinstance(block, Table)):
         texts = [_block(block, palette) for block in group]
         if are_tables and len(texts) > 1:
@@ -99,7 +99,7 @@ def _block(block: Block, palette: Palette) -> str:
 
 
 def _word(word: str) -> str:
-    """A word of a command; a short one is kept whole, lest a narrow page break it at a hyphen."""
+    """A word of a command; a narrow page must not break a short one at a hyphen."""
     text = escape(word, quote=False)
     return f"<span>{text}</span>" if "-" in word and len(word) <= LONGEST_WHOLE_WORD else text
 
@@ -158,7 +158,7 @@ def _drawing(svg: str, title: str, palette: Palette) -> str:
 
 
 def _inline(text: str) -> str:
-    """The text with its code set as such, links to sections, and equations on one line."""
+    """The text with code and links marked up, and equations kept on one line."""
     for sign in (" = ", " · 10"):
         text = text.replace(sign, sign.replace(" ", "\u00a0"))
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

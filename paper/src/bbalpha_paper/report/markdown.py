@@ -1,4 +1,4 @@
-"""The page as Markdown, for documentation, with a drawing per figure in a folder beside it."""
+"""The page as Markdown, for documentation, with the figures as files in a folder next to it."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -19,14 +19,14 @@ from bbalpha_paper.report.drawing import figure_svg
 
 
 class MarkdownPage(NamedTuple):
-    """The text, and the drawings by the names of their files."""
+    """The text, and the drawings by file name."""
 
     text: str
     drawings: dict[str, str]
 
 
 def markdown_page(page: Page, folder: str) -> MarkdownPage:
-    """The whole text, which finds its drawings in the folder."""
+    """The whole page, with links to drawings in the folder."""
     figures = [b for section in page.sections for b in section.blocks if isinstance(b, Figure)]
     parts = [
         f"# {page.title}",

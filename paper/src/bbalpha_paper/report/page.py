@@ -1,25 +1,27 @@
-"""The page: every experiment of a results folder in a section, in the order of the paper."""
+"""The page: a section per experiment of a results folder, in the order of the paper."""
 
 from collections.abc import Sequence
 
+from bbalpha_paper.experiments import NAMES
 from bbalpha_paper.report.background import background, reproduction, scales
 from bbalpha_paper.report.document import Page, Paragraph, Section, Table, plain_rows
-from bbalpha_paper.report.rows import Row
 from bbalpha_paper.report.runs import Runs, ordered
-from bbalpha_paper.report.sections import NAMES, section_of
+from bbalpha_paper.report.sections import section_of
 from bbalpha_paper.report.words import NONE, count, time
+from bbalpha_paper.rows import Row
 
-TITLE = "Black-box α-divergence minimization: results beside the paper's"
+TITLE = "Black-box α-divergence minimization: our results and the paper's"
 INTRODUCTION = (
-    "Experiments of Hernández-Lobato et al., Black-Box α-Divergence Minimization (ICML 2016), as "
-    "bbalpha runs them, beside the numbers that were published.",
-    "Numbers are means ± one standard error over splits or seeds, how many is said beside each "
-    "data set; the paper has 50 splits or 20 seeds. VB is variational Bayes, the limit α = 0. "
-    "Predictions average 1,000 draws of q unless a table says otherwise. All α of a split share "
-    "their start, the order of their minibatches and their noise, so that their differences are "
-    "paired. A dash stands for what has not been run, or was not published.",
-    "The commands download the data sets, or read them from the folder that the environment "
-    "variable BBALPHA_DATA names; `bbalpha datasets --help` says more.",
+    "The experiments of Hernández-Lobato et al., Black-Box α-Divergence Minimization (ICML 2016), "
+    "rerun with bbalpha and compared with the published numbers.",
+    "Numbers are means ± one standard error over splits or seeds; each table gives their number "
+    "next to the data set. The paper has 50 splits or 20 seeds. VB is variational Bayes, the limit "
+    "α = 0. Predictions average 1,000 draws of q unless a table says 50, the number in the "
+    "authors' code. All α of a split share the start, the order of the minibatches and the noise, "
+    "so their differences are paired. A dash marks a number that was not computed or published.",
+    "The commands write their rows to the folder `results`. They download the data sets, or read "
+    "them from the folder named by the environment variable BBALPHA_DATA; see "
+    "`bbalpha-paper datasets --help`.",
 )
 
 
@@ -28,11 +30,11 @@ def page_of(rows: Sequence[Row], folder: str, output: str = "report.html") -> Pa
 
     Args:
         rows: From `read_folder`.
-        folder: What the commands of the page call the results folder.
-        output: What they call the page.
+        folder: The results folder, as the page names it.
+        output: The file of the page, as the page names it.
 
     Raises:
-        ValueError: If a row is of an experiment that has no section.
+        ValueError: If a row belongs to an unknown experiment.
     """
     by_name = {name: Runs(row for row in rows if row.experiment == name) for name in NAMES}
     for row in rows:
@@ -42,7 +44,7 @@ def page_of(rows: Sequence[Row], folder: str, output: str = "report.html") -> Pa
                 f"got {row.experiment!r}."
             )
     present = {name: runs for name, runs in by_name.items() if runs}
-    sections = tuple(_section(name, runs, folder) for name, runs in present.items())
+    sections = tuple(_section(name, runs) for name, runs in present.items())
     return Page(
         title=TITLE,
         introduction=tuple(map(Paragraph, INTRODUCTION)),
@@ -52,7 +54,7 @@ def page_of(rows: Sequence[Row], folder: str, output: str = "report.html") -> Pa
     )
 
 
-def _section(name: str, runs: Runs, folder: str) -> Section:
+def _section(name: str, runs: Runs) -> Section:
     module = section_of(name)
     return Section(
         name=name,
@@ -61,7 +63,7 @@ def _section(name: str, runs: Runs, folder: str) -> Section:
         outcome=module.outcome(runs),
         blocks=(
             Paragraph(module.INTRODUCTION),
-            reproduction(runs, folder),
+            reproduction(runs),
             *module.blocks(runs),
             background(runs),
         ),
@@ -75,7 +77,7 @@ def _facts(runs: Runs, folder: str, output: str) -> tuple[tuple[str, str], ...]:
         ("scale", scales(runs)),
         ("runs", f"{len(runs):,}"),
         ("time of all runs", time(runs.seconds)),
-        ("this page", f"`bbalpha report {folder} --output {output}`"),
+        ("this page", f"`bbalpha-paper report {folder} --output {output}`"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The palette of a page: colors of drawings, by names that a light and a dark page fill."""
+"""The palette of a page: colors of drawings as CSS variables, for a light and a dark page."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from bbalpha_paper.report.colors import NEUTRAL, alpha_shades
 
 @dataclass(frozen=True)
 class Palette:
-    """Colors of a drawing on a light page, and on a dark one, by that on the light one."""
+    """The colors of drawings: each color on a light page mapped to the one on a dark page."""
 
     dark: Mapping[str, str]
 
@@ -25,7 +25,7 @@ class Palette:
         return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
     def variable(self, color: str) -> str:
-        """What stands for a color on a page."""
+        """The CSS variable of a color."""
         if color in NEUTRAL:
             return f"var(--{NEUTRAL[color]})"
         return f"var({_name(color)})" if color in self.dark else color

@@ -1,6 +1,6 @@
-"""Published numbers, transcribed once: the paper's tables and the yardsticks of others.
+"""Published numbers, transcribed once: the paper's tables, and other papers to compare with.
 
-Every number of somebody else that a report shows comes from here, with its place.
+Every published number in a report comes from here, with its source.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Published:
     """A table of the paper.
 
     Attributes:
-        place: Its label in the paper.
+        place: Its number in the paper.
         rows: Numbers by data set (or `RANK`, or a number of draws) and α.
     """
 
@@ -26,21 +26,21 @@ class Published:
 
     @property
     def datasets(self) -> list[str]:
-        """The names of its rows, without that of ranks."""
+        """The names of its rows, except the ranks."""
         return [name for name in self.rows if name != RANK]
 
     def of(self, name: str, alpha: float) -> Estimate | None:
-        """The number of a row for a power; None if the paper has none."""
+        """The number in a row for a power; None if the paper has none."""
         return self.rows.get(name, {}).get(alpha)
 
 
 def _row(*numbers: float | tuple[float, float]) -> dict[float, Estimate]:
-    """Numbers, or numbers ± standard errors, of 1, 0.5, 10⁻⁶ and VB in this order."""
+    """Numbers, or numbers ± standard errors, for α = 1, 0.5, 10⁻⁶ and VB, in this order."""
     pairs = (entry if isinstance(entry, tuple) else (entry, None) for entry in numbers)
     return {alpha: Estimate(*pair) for alpha, pair in zip(ALPHAS, pairs, strict=False)}
 
 
-PROBIT = "Table probit_results"
+PROBIT = "Table 1"
 PROBIT_LOG_LIKELIHOOD = Published(
     PROBIT,
     {
@@ -62,9 +62,9 @@ PROBIT_ERROR = Published(
     },
 )
 
-# The table's columns are hundredths: an error of 1.51 is 1.51 %, a log-likelihood of −5.51 is
+# The columns of the table are hundredths: an error of 1.51 is 1.51 %, a log-likelihood of −5.51 is
 # −0.0551 nats.
-MNIST = "Table mnist_results"
+MNIST = "Table 2"
 MNIST_ERROR = Published(
     MNIST,
     {
@@ -80,7 +80,7 @@ MNIST_LOG_LIKELIHOOD = Published(
     },
 )
 
-CEP = "Table results_cep"
+CEP = "Table 3"
 CEP_ERROR = Published(
     CEP,
     {
@@ -98,7 +98,7 @@ CEP_LOG_LIKELIHOOD = Published(
 
 # By number of draws K.
 GRADIENT_BIAS = Published(
-    "Table results_bias",
+    "Table 4",
     {
         "1": _row(0.2774, 0.1214, 0.0460),
         "5": _row(0.0332, 0.0189, 0.0162),
@@ -106,7 +106,7 @@ GRADIENT_BIAS = Published(
     },
 )
 GRADIENT_DEVIATION = Published(
-    "Table results_variance",
+    "Table 5",
     {
         "1": _row(14.1209, 14.0159, 13.9109),
         "5": _row(12.7953, 12.8418, 12.8984),
@@ -124,9 +124,9 @@ YARDSTICKS = {
     "HMC": "Li and Gal 2017: Hamiltonian Monte Carlo",
     "PBP": "Gal and Ghahramani, re-run in 2018: probabilistic backpropagation",
     "MCD": "Gal and Ghahramani, re-run in 2018: Monte Carlo dropout",
-    "DE": "deep ensembles, which learn a noise for every input",
-    "MCVI": "Wu et al. 2019: Monte Carlo variational inference, noise for every input",
-    "DVI": "Wu et al. 2019: deterministic variational inference, noise for every input",
+    "DE": "deep ensembles, with a learned noise level for every input",
+    "MCVI": "Wu et al. 2019: Monte Carlo variational inference, a noise level for every input",
+    "DVI": "Wu et al. 2019: deterministic variational inference, a noise level for every input",
 }
 YARDSTICK_LOG_LIKELIHOOD = {
     dataset: dict(zip(YARDSTICKS, numbers, strict=True))

@@ -1,10 +1,10 @@
-"""The rows of one experiment, picked by configuration, data set and α."""
+"""The rows of one experiment, selected by configuration, data set and α."""
 
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from bbalpha_paper.report.rows import Row
 from bbalpha_paper.report.statistics import Case
+from bbalpha_paper.rows import Row
 
 VB = 0.0
 
@@ -16,12 +16,12 @@ class Runs(tuple[Row, ...]):
 
     @property
     def configurations(self) -> list[str]:
-        """Names of configurations in the order of the rows."""
+        """Names of configurations, in the order of the rows."""
         return list(dict.fromkeys(row.configuration for row in self))
 
     @property
     def datasets(self) -> list[str]:
-        """Names of data sets in the order of the rows."""
+        """Names of data sets, in the order of the rows."""
         return list(dict.fromkeys(row.dataset for row in self))
 
     @property
@@ -31,17 +31,17 @@ class Runs(tuple[Row, ...]):
 
     @property
     def num_splits(self) -> int:
-        """How many splits there are."""
+        """The number of splits."""
         return len({row.split for row in self})
 
     @property
     def num_seeds(self) -> int:
-        """How many seeds there are."""
+        """The number of seeds."""
         return len({row.seed for row in self})
 
     @property
     def seconds(self) -> float:
-        """The time of all rows."""
+        """The total time of all rows."""
         return sum(row.seconds for row in self)
 
     def where(self, **wanted: Any) -> "Runs":
@@ -62,17 +62,17 @@ class Runs(tuple[Row, ...]):
 
 
 def ordered(first: Iterable, second: Iterable) -> list:
-    """What is in either, without repetition: the first, then what only the second has."""
+    """The union, without repetition: the first, then what only the second has."""
     return list(dict.fromkeys([*first, *second]))
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a metric is a number, which None is not."""
+    """Whether a metric is a number; None, for one that was not finite, is not."""
     return isinstance(value, int | float)
 
 
 def numbers(value: Any) -> list[float]:
-    """A metric that is a list of numbers; empty if it is not there or has gaps."""
+    """A metric that is a list of numbers; empty if it is missing or has gaps."""
     if not isinstance(value, list) or not all(map(is_number, value)):
         return []
     return [float(entry) for entry in value]

@@ -1,4 +1,4 @@
-"""Scores: tables of a metric by data set and α, beside the paper's and against VB."""
+"""Scores: tables of a metric by data set and α, compared with the paper and with VB."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from bbalpha_paper.report.words import (
     NONE,
     alpha_label,
     alpha_name,
+    alpha_tick,
     count,
     distance_cell,
     estimate_cell,
@@ -32,19 +33,19 @@ from bbalpha_paper.report.words import (
     small_number,
 )
 
-SMALL = 1e-6  # the power that is to give what VB gives
+SMALL = 1e-6  # the power that should give the same as VB
 RANK_DIGITS = 2
 
 
 @dataclass(frozen=True)
 class Score:
-    """A metric as it is shown.
+    """How to show a metric.
 
     Attributes:
         metric: Its name in the rows.
         digits: Number of decimals.
-        higher_is_better: Whether it is a gain.
-        factor: By which it is multiplied.
+        higher_is_better: Whether larger values are better.
+        factor: The factor to multiply it by.
     """
 
     metric: str
@@ -53,7 +54,7 @@ class Score:
     factor: float = 1.0
 
     def by_alpha(self, runs: Runs) -> dict[float, Values]:
-        """Its values for every α that has some."""
+        """Its values for every α that has any."""
         return {
             alpha: {case: self.factor * value for case, value in values.items()}
             for alpha, values in runs.by_alpha(self.metric).items()
@@ -64,7 +65,7 @@ class Score:
         return means(self.by_alpha(runs))
 
     def ranks(self, runs: Runs) -> dict[float, Values]:
-        """The rank of every α, 1 being best, in each case that has a value of all."""
+        """The rank of every α, 1 being best, in each case that has a value for each α."""
         return ranks(self.by_alpha(runs), self.higher_is_better)
 
 
@@ -77,7 +78,7 @@ RMSE = Score("rmse", higher_is_better=False)
 def beside_paper(
     runs: Runs, score: Score, caption: str, published: Published, ranked: bool = True
 ) -> Table:
-    """A row for every data set and α: ours, the paper's, how far apart, and against VB."""
+    """A row per data set and α: our number, the paper's, their distance, and the gain over VB."""
     groups = [
         _dataset_group(runs.where(dataset=dataset), dataset, score, published)
         for dataset in ordered(published.datasets, runs.datasets)
@@ -91,9 +92,9 @@ def beside_paper(
 
 
 def agreement(runs: Runs, score: Score, published: Published) -> tuple[int, int]:
-    """How many published numbers lie within two combined standard errors of ours, and of how many.
+    """How many published numbers lie within two combined standard errors of ours, and the total.
 
-    A number without a standard error, of ours and of the paper's, is not counted.
+    Only numbers of ours with a standard error count.
     """
     found = [
         distance(ours, published.of(dataset, alpha))
@@ -105,9 +106,9 @@ def agreement(runs: Runs, score: Score, published: Published) -> tuple[int, int]
 
 
 def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
-    """The powers by each score, ours beside the paper's order, for every configuration.
+    """The powers in the order of each score, ours and the paper's, for every configuration.
 
-    Scores that follow each other and have the same published numbers share the paper's order.
+    Consecutive scores with the same published numbers share the paper's order.
     """
     sentences = []
     for configuration in runs.configurations:
@@ -115,30 +116,30 @@ def orders(runs: Runs, scores: Sequence[tuple[str, Score, Published]]) -> str:
         words = []
         for published, group in groupby(scores, lambda entry: entry[2]):
             found = [(name, score, score.estimates(part)) for name, score, _ in group]
-            ours = [f"by {name} {_order(by, score)}" for name, score, by in found if len(by) > 1]
+            ours = [f"by {name}: {_order(by, score)}" for name, score, by in found if len(by) > 1]
             theirs = "; ".join(
                 _order(published.rows[row], found[0][1]) for row in published.datasets
             )
             if ours:
                 words.append(f"{'; '.join(ours)} (paper: {theirs})")
         if words:
-            sentences.append(f"The best α first ({configuration}): {'; '.join(words)}.")
-    return " ".join(sentences) or "There are not yet runs with several α."
+            sentences.append(f"From best to worst α ({configuration}), {'; '.join(words)}.")
+    return " ".join(sentences) or "No runs with several α yet."
 
 
 def _order(found: Mapping[float, Estimate], score: Score) -> str:
-    """Powers from the best to the worst, those that are printed alike joined by =."""
+    """Powers from best to worst, joined by = where the printed scores are equal."""
 
     def shown(alpha: float) -> float:
         return round(found[alpha].mean, score.digits)
 
     alphas = sorted(sorted(found), key=shown, reverse=score.higher_is_better)
-    ties = (" = ".join(map(alpha_name, group)) for _, group in groupby(alphas, shown))
+    ties = (" = ".join(map(alpha_tick, group)) for _, group in groupby(alphas, shown))
     return ", ".join(ties)
 
 
 def across_alphas(runs: Runs, score: Score, caption: str, ranked: bool = False) -> Table:
-    """A row for every data set, a column for every α."""
+    """A row per data set, a column per α."""
     alphas = runs.alphas
     rows = []
     for dataset in runs.datasets:
@@ -151,12 +152,12 @@ def across_alphas(runs: Runs, score: Score, caption: str, ranked: bool = False) 
         average = means(found)
         cells = (estimate_cell(average.get(alpha), RANK_DIGITS) for alpha in alphas)
         rows.append((Cell("average rank"), Cell(count(len(_cases(found)), "case")), *cells))
-    header = ("data set", "of each α", *map(alpha_label, alphas))
+    header = ("data set", "per α", *map(alpha_label, alphas))
     return Table(caption=caption, header=header, groups=(Group("", tuple(rows)),))
 
 
 def against_vb(runs: Runs, score: Score, caption: str) -> Table:
-    """A row for every data set: what each α gains over VB, split by split."""
+    """A row per data set: the gain of each α over VB, paired by split."""
     alphas = [alpha for alpha in runs.alphas if alpha != VB]
     rows = []
     for dataset in runs.datasets:
@@ -168,7 +169,7 @@ def against_vb(runs: Runs, score: Score, caption: str) -> Table:
 
 
 def limit_table(runs: Runs, scores: Sequence[tuple[str, Score]]) -> Table:
-    """A row for every data set: how far α = 10⁻⁶ is from VB at most and on average."""
+    """A row per data set: the largest and the mean distance of α = 10⁻⁶ from VB."""
     rows = []
     for dataset in runs.datasets:
         cells = [Cell(dataset)]

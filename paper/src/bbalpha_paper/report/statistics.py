@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bbalpha import metrics
+import bbalpha as bb
 
 Case = tuple[str, int, int]  # data set, split, seed
 Values = Mapping[Case, float]
@@ -17,8 +17,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         mean: The mean.
-        standard_error: Of the mean; None if it is not known.
-        num_values: Of how many values it is; 0 if that is not known.
+        standard_error: The standard error of the mean; None if unknown.
+        num_values: How many values it averages; 0 if unknown.
     """
 
     mean: float
@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Iterable[float]) -> Estimate | None:
-    """The mean of independent values; None of none.
+    """The mean of independent values; None if there are none.
 
     >>> from bbalpha_paper.report.statistics import estimate
     >>> estimate([1.0, 1.0, 1.0, 5.0])
@@ -36,12 +36,12 @@ def estimate(values: Iterable[float]) -> Estimate | None:
     array = np.array(list(values))
     if not len(array):
         return None
-    error = metrics.standard_error(array) if len(array) > 1 else None
+    error = bb.metrics.standard_error(array) if len(array) > 1 else None
     return Estimate(float(array.mean()), error, len(array))
 
 
 def over_cases(values: Values) -> Estimate | None:
-    """The mean over cases; those of one split, which differ in the seed alone, are averaged first.
+    """The mean over cases; cases of one split, which differ only in the seed, are averaged first.
 
     >>> from bbalpha_paper.report.statistics import over_cases
     >>> over_cases({("pima", 0, 0): 0.0, ("pima", 0, 1): 2.0, ("pima", 1, 0): 3.0})
@@ -62,7 +62,7 @@ def means(values: Mapping[float, Values]) -> dict[float, Estimate]:
 
 
 def differences(values: Values, reference: Values) -> dict[Case, float]:
-    """What is left of values when those of a reference are taken from them, case by case."""
+    """Values minus reference, for each case that both have."""
     return {case: value - reference[case] for case, value in values.items() if case in reference}
 
 
@@ -72,9 +72,9 @@ def paired(values: Values, reference: Values) -> Estimate | None:
 
 
 def distance(ours: Estimate | None, published: Estimate | None) -> float | None:
-    """How many combined standard errors lie between two means; None if that is not known.
+    """The number of combined standard errors between two means; None if unknown.
 
-    (m₁ − m₂)/√(s₁² + s₂²), where a standard error that was not published counts as 0.
+    (m₁ − m₂)/√(s₁² + s₂²), where an unpublished standard error counts as 0.
 
     >>> from bbalpha_paper.report.statistics import Estimate, distance
     >>> distance(Estimate(1.0, 0.3), Estimate(0.0, 0.4))
@@ -87,13 +87,13 @@ def distance(ours: Estimate | None, published: Estimate | None) -> float | None:
 
 
 def ranks(scores: Mapping[float, Values], higher_is_better: bool) -> dict[float, Values]:
-    """The ranks of every α, 1 being best, in the cases that have a score of each."""
+    """The ranks of every α, 1 being best, in the cases that have a score for each α."""
     cases: list[Case] = sorted(
         set.intersection(*(set(values) for values in scores.values())) if scores else ()
     )
     if not cases or len(scores) < 2:
         return {}
     array = np.array([[values[case] for values in scores.values()] for case in cases])
-    columns = metrics.ranks(array, higher_is_better).T.tolist()
+    columns = bb.metrics.ranks(array, higher_is_better).T.tolist()
     found = (dict(zip(cases, column, strict=True)) for column in columns)
     return dict(zip(scores, found, strict=True))

@@ -1,4 +1,4 @@
-"""Words: numbers, powers, times and settings as they are printed."""
+"""Words: how numbers, powers, times and settings are printed."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ from bbalpha_paper.report.document import Cell
 from bbalpha_paper.report.statistics import Estimate
 
 NONE = "—"
-BEYOND = 2.0  # combined standard errors, from which on a difference stands out
+BEYOND = 2.0  # standard errors beyond which a difference is bold
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SETTINGS = {
     "scale": "scale",
@@ -18,11 +18,20 @@ SETTINGS = {
     "resample_every": "minibatches per draw of the noise",
     "hidden": "hidden units",
     "variance": "variance of q",
+    "num_data": "data points",
+    "num_train": "training rows",
+    "num_nodes": "quadrature nodes per weight",
+    "num_test_samples": "draws K in testing",
+    "compared_samples": "draws K compared",
+    "reference_samples": "draws of the reference",
+    "block_samples": "draws per block",
+    "prior_deviation": "prior standard deviation",
+    "tolerance": "gradient tolerance",
 }
 
 
 def alpha_name(alpha: float) -> str:
-    """A power as a reader writes it.
+    """A power as it is usually written.
 
     >>> from bbalpha_paper.report.words import alpha_name
     >>> [alpha_name(alpha) for alpha in (1.0, 0.5, 1e-6, 0.0, -1.0)]
@@ -36,13 +45,18 @@ def alpha_name(alpha: float) -> str:
     return number(alpha, None)
 
 
+def alpha_tick(alpha: float) -> str:
+    """A power where there is little room, such as on an axis or in a list."""
+    return "VB" if alpha == 0 else alpha_name(alpha)
+
+
 def alpha_label(alpha: float) -> str:
-    """A power where nothing around it says that it is one."""
+    """A power where the context does not say that it is one."""
     return alpha_name(alpha) if alpha == 0 else f"α = {alpha_name(alpha)}"
 
 
 def number(value: int | float | None, digits: int | None, signed: bool = False) -> str:
-    """A number with so many decimals, or as many as it needs, and a minus that is one."""
+    """A number with this many decimals, or as many as it needs, and a true minus sign."""
     if value is None:
         return NONE
     text = f"{value:g}" if digits is None else f"{value:,.{digits}f}"
@@ -54,7 +68,7 @@ def number(value: int | float | None, digits: int | None, signed: bool = False) 
 
 
 def small_number(value: float) -> str:
-    """A positive number that may be tiny, with one digit.
+    """A positive, possibly tiny number, with one digit.
 
     >>> from bbalpha_paper.report.words import small_number
     >>> small_number(3.2e-7)
@@ -65,7 +79,7 @@ def small_number(value: float) -> str:
 
 
 def upper_bound(value: float) -> str:
-    """The least number of one digit that is not below a positive one.
+    """A positive number, rounded up to one digit.
 
     >>> from bbalpha_paper.report.words import upper_bound
     >>> upper_bound(3.2e-7)
@@ -93,22 +107,22 @@ def estimate_text(value: Estimate | None, digits: int, signed: bool = False) -> 
 
 
 def estimate_cell(value: Estimate | None, digits: int) -> Cell:
-    """Our mean."""
+    """A mean of ours."""
     return Cell(estimate_text(value, digits))
 
 
 def published_cell(value: Estimate | None, digits: int) -> Cell:
-    """The mean of others."""
+    """A published mean."""
     return Cell(estimate_text(value, digits), "published")
 
 
 def distance_cell(value: float | None) -> Cell:
-    """A number of standard errors, which stands out if it is large."""
+    """A number of standard errors, bold if large."""
     return Cell(number(value, 1, signed=True), _kind(value))
 
 
 def paired_cell(value: Estimate | None, digits: int) -> Cell:
-    """A paired difference, which stands out if it is not of chance, nor of rounding."""
+    """A paired difference, bold if neither chance nor rounding explains it."""
     text = estimate_text(value, digits, signed=True)
     if value is None or not value.standard_error or not _decimals(value.standard_error, digits):
         return Cell(text)
@@ -137,7 +151,7 @@ def time(seconds: float) -> str:
 
 
 def setting_name(name: str) -> str:
-    """A setting in words."""
+    """The name of a setting in words."""
     return SETTINGS.get(name, name.replace("_", " "))
 
 
@@ -157,7 +171,7 @@ def setting_text(value: Any) -> str:
 
 
 def _decimals(error: float, digits: int) -> int | None:
-    """How many decimals show that an error is not 0: at least `digits`, and at most two more."""
+    """How many decimals show that an error is not 0: `digits`, or up to two more."""
     return next((more for more in range(digits, digits + 3) if round(error, more)), None)
 
 

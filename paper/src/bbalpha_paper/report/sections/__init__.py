@@ -1,26 +1,14 @@
-"""Sections of the report, one file per experiment.
+"""Sections of the report, one file per experiment and named like it.
 
 Each has a TITLE, a PLACE (where the paper has it), an INTRODUCTION, and two functions of the
-experiment's runs: `outcome`, one sentence, and `blocks`, tables and figures. Any runs may be
-missing, since a report may be made while others are under way.
+experiment's runs: `outcome`, a sentence or two, and `blocks`, tables and figures. Any runs may be
+missing, because a report may be made while experiments are still running.
 """
 
 from importlib import import_module
 from types import ModuleType
 
-# The experiments, in the order of the paper.
-NAMES = (
-    "divergence",
-    "probit",
-    "regression",
-    "mnist",
-    "clean-energy",
-    "gradient",
-    "linear",
-    "toy",
-)
-
 
 def section_of(name: str) -> ModuleType:
-    """The file of an experiment's section."""
+    """The section of an experiment."""
     return import_module(f"{__name__}.{name.replace('-', '_')}")

@@ -1,4 +1,4 @@
-"""α-divergence minimization of a Gaussian to a mixture, α by α."""
+"""A Gaussian fitted to a mixture by minimizing the α-divergence, for many α."""
 
 import math
 from functools import partial
@@ -8,33 +8,33 @@ import numpy as np
 
 from bbalpha_paper.report.colors import FILL, MUTED, alpha_color
 from bbalpha_paper.report.document import Block, Cell, Details, Figure, Group, Key, Panel, Table
-from bbalpha_paper.report.rows import Row
 from bbalpha_paper.report.runs import Runs, is_number, numbers
 from bbalpha_paper.report.words import alpha_label, alpha_name, number
+from bbalpha_paper.rows import Row
 
 TITLE = "Divergences"
-PLACE = "Section 2, Figure alpha_divergence"
+PLACE = "Section 2, Figure 2"
 INTRODUCTION = (
-    "A Gaussian q, whose mass is free, is fitted to a mixture p by minimizing the α-divergence. "
-    "For large α it covers all of p; for very negative α it keeps to the mode with the most mass. "
-    "The paper does not give its mixture; this one is ours."
+    "A Gaussian q with free mass is fitted to a mixture p by minimizing the α-divergence. For "
+    "large α it covers all of p; for very negative α it stays in the mode with the most mass. The "
+    "paper does not give its mixture; this one is ours."
 )
 FITTED = ("mean", "deviation", "log_mass")
-DRAWN = (-1.0, 0.0, 0.5, 1.0)  # beside the smallest and the largest α
+DRAWN = (-1.0, 0.0, 0.5, 1.0)  # in addition to the smallest and the largest α
 NUM_POINTS = 241
 
 
 def outcome(runs: Runs) -> str:
-    """How the deviation of q grows with α."""
+    """How the standard deviation of q grows with α."""
     fitted = sorted(filter(_is_fitted, runs), key=lambda row: row.alpha)
     if len(fitted) < 2:
-        return "There are not yet fits of several α."
+        return "No fits with several α yet."
     first, last = fitted[0], fitted[-1]
     ends = [
         f"{number(row.metrics['deviation'], 2)} at {alpha_label(row.alpha)}"
         for row in (first, last)
     ]
-    return f"The deviation of q grows from {' to '.join(ends)}."
+    return f"The standard deviation of q grows from {' to '.join(ends)}."
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
@@ -70,7 +70,7 @@ def _figure(fitted: list[Row]) -> Figure:
     grid = _grid(fitted)
     return Figure(
         name="divergence",
-        caption="The mixture p, filled, and the Gaussian q that minimizes the divergence",
+        caption="The mixture p (filled) and the Gaussian q that minimizes the divergence",
         panels=tuple(
             Panel(alpha_label(row.alpha), partial(_draw, row=row, grid=grid)) for row in fitted
         ),

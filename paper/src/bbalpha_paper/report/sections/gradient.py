@@ -1,4 +1,4 @@
-"""Bias and deviation of the gradient by number of draws K and α."""
+"""Bias and standard deviation of the gradient by number of draws K and α."""
 
 import math
 from collections.abc import Callable
@@ -19,35 +19,38 @@ from bbalpha_paper.report.words import (
 )
 
 TITLE = "Bias and variance of the gradient"
-PLACE = "Section 4.5, Tables results_bias and results_variance"
+PLACE = "Section 4.5, Tables 4 and 5"
 INTRODUCTION = (
-    "The energy takes a logarithm of a mean over K draws, so its gradient is biased. The paper "
-    "finds that the bias falls with K and as α → 0, and is far below the gradient's deviation."
+    "The energy contains the logarithm of a mean over K draws, so its gradient is biased. In the "
+    "paper the bias falls with K and as α → 0, and is far below the gradient's standard deviation."
 )
 NOISE = (
-    "The paper's bias is the distance between two means of noisy gradients, minus that of VB, "
-    "whose gradient has none. Squares of lengths would add up, lengths do not, so the difference "
-    "is below the bias where there is noise. Ours vanishes at α = 10⁻⁶ because all α have the same "
-    "draws; the paper's 0.046 there must be noise, since the bias is all but zero. For the "
-    "de-noised bias the same draws are taken in groups of K and all at once, which leaves the bias "
-    "and hardly any noise. The paper gives no standard errors."
+    "The paper's bias is the distance between two means of noisy gradients, minus the same for VB, "
+    "whose gradient has no bias. Squared lengths would add up but lengths do not, so with noise "
+    "the difference is smaller than the bias. Ours vanishes at α = 10⁻⁶ because all α use the same "
+    "draws; the paper's 0.046 there must be noise, because the bias is almost zero. The de-noised "
+    "bias compares the same draws in groups of K and all at once, which leaves the bias and hardly "
+    "any noise. The paper gives no standard errors."
 )
 DIGITS = 4
-SMALL_ALPHA = 1e-6  # at which draws are weighted alike
-SMALL = 1e-4  # below it a bias is written as a power of ten
+SMALL_ALPHA = 1e-6  # at which all draws have the same weight
+SMALL = 1e-4  # below which a bias is written as a power of ten
 
 
 def outcome(runs: Runs) -> str:
-    """How far the de-noised bias lies below the deviation with the most draws."""
+    """The ratio of the standard deviation to the de-noised bias with the most draws."""
     position, draws = max(enumerate(_num_samples(runs)), key=lambda pair: pair[1], default=(0, 0))
     ratios = {
         alpha: _ratio(runs.where(alpha=alpha), position) for alpha in runs.alphas if alpha != VB
     }
     known = {alpha: ratio for alpha, ratio in ratios.items() if ratio}
     if not known:
-        return "There are not yet biases to compare with deviations."
+        return "No biases and standard deviations to compare yet."
     words = ", ".join(f"{r:,.0f} at {alpha_label(a)}" for a, r in known.items())
-    return f"With K = {draws:g} the deviation exceeds the de-noised bias by a factor of {words}."
+    return (
+        f"With K = {draws:g} the standard deviation exceeds the de-noised bias by a factor of "
+        f"{words}."
+    )
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
@@ -57,9 +60,11 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
         part = runs.where(configuration=name)
         where = f"{', '.join(part.datasets)}, {extent(part)}"
         found += [
-            _beside_paper(part, f"Bias, minus that of VB: {where}", GRADIENT_BIAS, _bias_above_vb),
             _beside_paper(
-                part, f"Deviation of the gradient: {where}", GRADIENT_DEVIATION, _deviation
+                part, f"Bias minus the bias of VB: {where}", GRADIENT_BIAS, _bias_above_vb
+            ),
+            _beside_paper(
+                part, f"Standard deviation of the gradient: {where}", GRADIENT_DEVIATION, _deviation
             ),
             *_sources(part),
             _denoised(part, where),
@@ -73,7 +78,7 @@ def _beside_paper(
     published: Published,
     measure: Callable[[Runs, float, int], Estimate | None],
 ) -> Table:
-    """A group for every K, a row for every α."""
+    """A group per K, a row per α."""
     groups = []
     for position, draws in enumerate(_num_samples(runs)):
         rows = []
@@ -89,7 +94,7 @@ def _beside_paper(
 
 
 def _sources(runs: Runs) -> list[Paragraph]:
-    """What minibatches and draws have in the deviation, from its fall with K: b² + d²/K."""
+    """How much minibatches and draws contribute to the variance, b² + d²/K, by its fall with K."""
     draws = _num_samples(runs)
     if len(draws) < 2:
         return []
@@ -105,9 +110,9 @@ def _sources(runs: Runs) -> list[Paragraph]:
         parts = (number(math.sqrt(max(part, 0.0)), 1) for part in (of_batches, of_draws))
         words.append(f"{' and '.join(parts)} ({whose})")
     text = (
-        "The deviation has a part b from one minibatch to the next and a part d from one draw to "
-        f"the next, √(b² + d²/K). At {alpha_label(SMALL_ALPHA)}, K = {draws[0]:g} and "
-        f"{draws[-1]:g} tell b and d: {', '.join(words)}."
+        "The standard deviation is √(b² + d²/K), where b comes from the minibatches and d from the "
+        f"draws. At {alpha_label(SMALL_ALPHA)}, the values for K = {draws[0]:g} and "
+        f"{draws[-1]:g} give b and d: {', '.join(words)}."
     )
     return [Paragraph(text)]
 
@@ -145,7 +150,7 @@ def _denoised(runs: Runs, where: str) -> Table:
         groups.append(Group(f"K = {draws:g}", tuple(rows)))
     return Table(
         caption=f"De-noised bias: {where}",
-        header=("α", "bias as measured", "de-noised bias", "deviation", "deviation / de-noised"),
+        header=("α", "bias as measured", "de-noised bias", "std. dev.", "std. dev. / de-noised"),
         groups=tuple(groups),
     )
 
@@ -157,7 +162,7 @@ def _bias_cell(bias: Estimate | None) -> Cell:
 
 
 def _ratio(runs: Runs, position: int) -> float | None:
-    """How many times the de-noised bias the deviation is; None if that is not known."""
+    """The ratio of the standard deviation to the de-noised bias; None if unknown."""
     bias = estimate(runs.values("denoised_bias", position).values())
     deviation = estimate(runs.values("deviation", position).values())
     if bias is None or deviation is None or bias.mean <= 0:

@@ -8,31 +8,31 @@ import numpy as np
 from bbalpha_paper.report.charts import alpha_keys
 from bbalpha_paper.report.colors import FILL, INK, MUTED, alpha_color
 from bbalpha_paper.report.document import Block, Cell, Figure, Group, Key, Panel, Table
-from bbalpha_paper.report.rows import Row
 from bbalpha_paper.report.runs import Runs, is_number, numbers
 from bbalpha_paper.report.words import alpha_name, number, upper_bound
+from bbalpha_paper.rows import Row
 
 TITLE = "Linear regression in closed form"
-PLACE = "Appendix, Examples 1 and 2, four figures"
+PLACE = "Appendix B, Examples 1 and 2, Figures 5 to 8"
 INTRODUCTION = (
-    "Two observations with y = 0 and σ² = 1. The fitted variance grows with α; in Example 1 the "
-    "true posterior is recovered only as α → 0, although the family contains it; in Example 2, "
-    "whose posterior is correlated, its spread is underestimated, the more the smaller α is."
+    "Two observations with y = 0 and σ² = 1. The fitted variance grows with α. In Example 1 the "
+    "fit recovers the true posterior only as α → 0, although the family contains it. In Example 2 "
+    "the posterior is correlated, and the fit underestimates its spread, more so for smaller α."
 )
 NUM_ELLIPSES = 5
-PREFERRED = (1.0, 0.0, 0.5, 1.5, -1.0, 1e-6)  # powers whose ellipses are drawn, if they are there
+PREFERRED = (1.0, 0.0, 0.5, 1.5, -1.0, 1e-6)  # powers to draw ellipses for, if present
 TURN = np.linspace(0, 2 * np.pi, 121)
 
 
 def outcome(runs: Runs) -> str:
-    """How near the fits are to the closed forms."""
+    """How close the fits are to the closed forms."""
     errors = [
         abs(_variance(row) - closed)
         for row in filter(_is_fitted, runs)
         if (closed := _closed_form(row)) is not None
     ]
     if not errors:
-        return "There are not yet fits with a closed form beside them."
+        return "No fits with a closed form to compare yet."
     return (
         f"The fitted variance is within {upper_bound(max(errors))} of the closed form "
         f"in all {len(errors)} fits."
@@ -92,7 +92,7 @@ def _figure(rows: list[Row], dataset: str) -> Figure:
     shown = _shown(rows)
     return Figure(
         name=f"linear-{dataset}",
-        caption=f"Fits of {dataset}: variance against α, and regions of one standard deviation",
+        caption=f"Fits of {dataset}: variance by α, and ellipses of one standard deviation",
         panels=(
             Panel("variance", partial(_draw_variances, rows=rows)),
             Panel("one standard deviation", partial(_draw_ellipses, rows=shown)),

@@ -8,28 +8,28 @@ import numpy as np
 from bbalpha_paper.report.charts import alpha_keys
 from bbalpha_paper.report.colors import INK, alpha_color
 from bbalpha_paper.report.document import Block, Cell, Figure, Group, Key, Panel, Paragraph, Table
-from bbalpha_paper.report.rows import Row
 from bbalpha_paper.report.runs import Runs, numbers
 from bbalpha_paper.report.words import alpha_label, alpha_name, number
+from bbalpha_paper.rows import Row
 
 TITLE = "A cubic from twenty points"
-PLACE = "Appendix, Figure toy_nnet_example"
+PLACE = "Appendix, Figure 9"
 INTRODUCTION = (
-    "Twenty inputs from [−4, 4], targets x³ with noise of deviation 3, which the network of 100 "
-    "hidden units knows. The paper finds that larger α give wider predictions. It names neither "
-    "its four α nor how long it trained: these α are ours, and what is called its schedule is a "
-    "guess, that of its authors' regression code with as many steps as 500 epochs on Boston have. "
-    "By then q has not come to rest. Where the energy is minimized to the end (converged), α ≤ 0 "
-    "still follows the data, but for α = 0.5 and 1 q goes towards the prior and the data are lost "
-    "in its spread. In original units, not standardized, the network is slower to follow the data "
-    "and spreads less."
+    "Twenty inputs from [−4, 4] and targets x³ with noise of standard deviation 3, which is known "
+    "to the network of 100 hidden units. In the paper larger α give wider predictions. The paper "
+    "gives neither its four values of α nor its schedule. These α are ours, and “paper's schedule” "
+    "is a guess: the schedule of the authors' regression code, with as many steps as 500 epochs on "
+    "Boston. At that point q is still moving. When the energy is minimized to convergence "
+    "(“converged”), α ≤ 0 still follows the data, but for α = 0.5 and 1 q approaches the prior and "
+    "the data disappear in its spread. Without standardization (“original units”) the network "
+    "follows the data more slowly and spreads less."
 )
 NUM_DEVIATIONS = 3  # of the band
 EDGE = 4.0  # of the inputs
 
 
 def outcome(runs: Runs) -> str:
-    """Whether the predictive deviation grows with α."""
+    """How the predictive standard deviation depends on α."""
     words = []
     for name in runs.configurations:
         rows = _drawable(runs.where(configuration=name))
@@ -39,8 +39,8 @@ def outcome(runs: Runs) -> str:
             ]
             words.append(f"from {' to '.join(ends)} ({name})")
     if not words:
-        return "There are not yet fits of several α."
-    return f"The mean predictive deviation goes {', and '.join(words)}."
+        return "No fits with several α yet."
+    return f"The mean predictive standard deviation goes {'; '.join(words)}."
 
 
 def blocks(runs: Runs) -> tuple[Block, ...]:
@@ -50,11 +50,11 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
         rows = _drawable(runs.where(configuration=name))
         if rows:
             found.append(_figure(rows, f"toy-{position}", name))
-    return (*found, _table(runs)) if found else (Paragraph("No run can be drawn yet."),)
+    return (*found, _table(runs)) if found else (Paragraph("No runs to draw yet."),)
 
 
 def _drawable(runs: Runs) -> list[Row]:
-    """The first run of every α that has predictions, from the lowest α on."""
+    """The first run with predictions of every α, the lowest α first."""
     rows = {row.alpha: row for row in reversed(runs) if _is_drawable(row)}
     return [rows[alpha] for alpha in sorted(rows)]
 
@@ -65,7 +65,7 @@ def _is_drawable(row: Row) -> bool:
 
 
 def _spread(row: Row, inside: bool | None = None) -> float:
-    """The mean predictive deviation: everywhere, where there are data, or where there are none."""
+    """The mean predictive standard deviation: everywhere, only with data, or only without."""
     grid, deviation = np.array(row.metrics["grid"]), np.array(row.metrics["deviation"])
     where = np.full(len(grid), True) if inside is None else (np.abs(grid) <= EDGE) == inside
     return float(np.mean(deviation[where])) if where.any() else float("nan")
@@ -83,8 +83,8 @@ def _table(runs: Runs) -> Table:
         )
         groups.append(Group(name, rows))
     return Table(
-        caption="Mean deviation of the predictions over the inputs of the figure",
-        header=("α", "everywhere", "|x| ≤ 4, with data", "|x| > 4, without"),
+        caption="Mean predictive standard deviation over the inputs of the figure",
+        header=("α", "everywhere", "|x| ≤ 4, with data", "|x| > 4, without data"),
         groups=tuple(groups),
     )
 
@@ -95,8 +95,8 @@ def _figure(rows: list[Row], figure: str, name: str) -> Figure:
     high = max(float(np.max(mean + NUM_DEVIATIONS * width)) for mean, width in bands)
     return Figure(
         name=figure,
-        caption=f"Predictions, {name}: mean and ± {NUM_DEVIATIONS} deviations, the cubic (dashed) "
-        "and the data",
+        caption=f"Predictions, {name}: mean ± {NUM_DEVIATIONS} standard deviations, the cubic "
+        "(dashed) and the data",
         panels=tuple(
             Panel(alpha_label(row.alpha), partial(_draw, row=row, limits=(low, high)))
             for row in rows

@@ -1,17 +1,18 @@
-"""Rows: one line of JSON for every run of an experiment, which is all that a report is made from.
+"""Rows: one line of JSON per run of an experiment. A report is made from nothing else.
 
-A results folder holds `<experiment>/<data set>.jsonl`. Lines are appended whole; what a killed
-process left of its last line is not a row.
+A results folder holds `<experiment>/<data set>.jsonl`. Rows are appended; if a process was killed
+while it wrote one, the incomplete last line does not count.
 """
 
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from bbalpha_paper.writing import writing
 
 NEWLINE = b"\n"
 KINDS = {str: str, int: int, float: int | float}  # of fields, as JSON has them; others are dicts
@@ -19,7 +20,7 @@ KINDS = {str: str, int: int, float: int | float}  # of fields, as JSON has them;
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What was run, with which settings, and what came out of it.
+    """What was run, with which settings, and the result.
 
     Attributes:
         experiment: Name of the experiment.
@@ -28,9 +29,9 @@ class Row:
         split: Number of the split into training and test data, from 0.
         seed: Seed of all randomness of the run.
         alpha: The power α; 0 is variational Bayes.
-        settings: All else that decides the result.
+        settings: Everything else that decides the result.
         metrics: Numbers, or lists of them for curves; None where one is not finite.
-        seconds: How long the run took, its share of the time when several were trained together.
+        seconds: How long the run took; an equal share if several were trained together.
         version: Version of bbalpha.
     """
 
@@ -47,12 +48,12 @@ class Row:
 
 
 def rows_file(folder: Path, experiment: str, dataset: str) -> Path:
-    """The file of the rows of one data set."""
+    """The file that holds the rows of one data set."""
     return folder / experiment / f"{dataset}.jsonl"
 
 
 def read_folder(folder: Path) -> list[Row]:
-    """All rows of a results folder, by experiment and data set in the order of their names.
+    """All rows of a results folder, sorted by the names of experiments and data sets.
 
     Raises:
         FileNotFoundError: If there is no such folder, or no row in it.
@@ -60,12 +61,12 @@ def read_folder(folder: Path) -> list[Row]:
     """
     if not folder.is_dir():
         found = "the file" if folder.exists() else "nothing at"
-        raise FileNotFoundError(f"the results must be a folder; got {found} {folder}.")
+        raise FileNotFoundError(f"RESULTS must be a folder; got {found} {folder}.")
     rows = [row for file in sorted(folder.glob("*/*.jsonl")) for row in read_file(file)]
     if not rows:
         raise FileNotFoundError(
-            f"the results must hold rows of experiments; got none in {folder}. "
-            f"bbalpha reproduce all --scale smoke --output {folder} makes some."
+            f"RESULTS must hold rows of experiments; got none in {folder}. "
+            f"Make some with: bbalpha-paper run all --scale smoke --output {folder}"
         )
     return rows
 
@@ -74,16 +75,16 @@ def read_file(file: Path) -> list[Row]:
     """The rows of one file; none if there is no file.
 
     Raises:
-        ValueError: If a line that ends is not a row.
+        ValueError: If a complete line is not a row.
     """
     if not file.is_file():
         return []
-    *lines, _ = file.read_bytes().split(NEWLINE)  # what follows the last newline is not whole
+    *lines, _ = file.read_bytes().split(NEWLINE)  # the rest after the last newline is incomplete
     return [_row(line, f"line {number} of {file}") for number, line in enumerate(lines, 1)]
 
 
 def append_rows(file: Path, rows: Iterable[Row]) -> None:
-    """Add rows to a file, whose last line is dropped if it is not whole, and see them on disk."""
+    """Add rows to a file, in place of an incomplete last line, and wait until they are on disk."""
     text = "".join(json.dumps(_plain(asdict(row)), ensure_ascii=False) + "\n" for row in rows)
     with writing(file), file.open("a+b") as stream:
         stream.seek(0)
@@ -92,21 +93,6 @@ def append_rows(file: Path, rows: Iterable[Row]) -> None:
         stream.write(text.encode())
         stream.flush()
         os.fsync(stream.fileno())
-
-
-@contextmanager
-def writing(file: Path) -> Iterator[None]:
-    """Make the folder of a file that is to be written; what prevents that is told in a sentence.
-
-    Raises:
-        OSError: If there is no room, or no permission.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OSError(f"{file} must be a file that can be written; got: {reason}.") from error
 
 
 def _row(line: bytes, place: str) -> Row:
@@ -123,10 +109,15 @@ def _row(line: bytes, place: str) -> Row:
     for field in fields(Row):
         if not isinstance(values[field.name], KINDS.get(field.type, dict)):
             raise ValueError(
-                f"{place} must have the field {field.name} as a row has it; "
+                f"the field {field.name} of {place} must be {_kind_name(field.type)}; "
                 f"got {values[field.name]!r}."
             )
     return Row(**values)
+
+
+def _kind_name(kind: Any) -> str:
+    """The kind of a field in words."""
+    return {str: "a text", int: "a whole number", float: "a number"}.get(kind, "an object")
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Scores of the experiments are those of the same draws, computed by others' tools from raw data.
+"""Scores of the experiments equal those that other libraries compute from the same draws.
 
-The fit is replaced by a posterior that is known and wide, so that its draws disagree.
+A known posterior replaces the fit; it is wide, so that its draws disagree.
 """
 
 import math
@@ -20,7 +20,6 @@ import bbalpha as bb
 from bbalpha_paper.experiments import clean_energy, mnist, probit, regression
 from bbalpha_paper.experiments.fits import CURVE_DRAWS, TEST_STREAM, key_of
 from bbalpha_paper.experiments.plan import Bench
-from bbalpha.engine.layout import Layout
 
 BENCH = Bench(Path("unused"), lambda part: None)
 ENERGY = 1.5
@@ -29,7 +28,7 @@ NOISE_VARIANCE = 0.3  # of standardized targets
 
 def known_posterior(params, deviation, hyperparams=None):
     """A Gaussian about some parameters."""
-    layout = Layout.of(params)
+    layout = bb.Layout.of(params)
     mean = layout.flatten(params)
     return bb.Posterior(
         q=bb.DiagonalGaussian(mean, jnp.full_like(mean, 2 * math.log(deviation))),
@@ -49,18 +48,18 @@ def smoke_runs(experiment):
 
 
 def rows_of_split(num_data, num_train):
-    """The first split that is published with the data sets of the paper."""
+    """The first split, drawn as the published ones of the paper's data sets."""
     rows = np.random.RandomState(1).permutation(num_data)
     return rows[:num_train], rows[num_train:]
 
 
 def draws(posterior, run, num_samples):
-    sampled = posterior.sample(key_of(run, TEST_STREAM), num_samples)
+    sampled = posterior.sample(num_samples, key=key_of(run, TEST_STREAM))
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), sampled)
 
 
 def outputs(layers, inputs):
-    """Of a network with rectified units, for every draw: (draws, rows, outputs)."""
+    """Outputs of a network with rectified units for every draw: (draws, rows, outputs)."""
     *hidden, last = layers
     for layer in hidden:
         inputs = np.maximum(inputs @ layer["weights"].mT + layer["biases"][:, None], 0.0)
@@ -68,7 +67,7 @@ def outputs(layers, inputs):
 
 
 def mean_log_density(log_densities):
-    """Of draws and rows."""
+    """Averaged over draws, then over rows."""
     averaged = scipy.special.logsumexp(log_densities, axis=0) - math.log(len(log_densities))
     return averaged.mean()
 
@@ -140,7 +139,7 @@ def test_regression_scores_are_those_of_its_draws_in_original_units(monkeypatch)
 
 
 def known_long_fit(deviation, seen):
-    """A replacement of `fit_long` that notes what it is given and what it returns."""
+    """A replacement of `fit_long` that records its arguments and its result."""
 
     def fit_long(run, log_likelihood, params, data, score, bench):
         posterior = known_posterior(params, deviation)

@@ -1,4 +1,4 @@
-"""`bbalpha reproduce`: the experiments of the paper, run and written as rows."""
+"""`bbalpha-paper run`: run experiments of the paper and write their rows."""
 
 import math
 import os
@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import Refusal, refusing, refusing_missing_library
-from bbalpha.cli.options import Quiet, numbers
-from bbalpha.cli.printing import count, note
+from bbalpha.cli import Quiet, Refusal, count, note
+from bbalpha_paper.cli.refusals import refusing
 from bbalpha_paper.experiments import NAMES, find_experiment
+from bbalpha_paper.experiments.plan import Narrowing, planned
 
 ALL = "all"
 
 
-def reproduce_paper(
+def run_experiments(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}, or {ALL} of them.")
     ],
@@ -25,13 +25,15 @@ def reproduce_paper(
         str,
         typer.Option(
             metavar="SCALE",
-            help="smoke: a minute or two, without any download; quick: fewer splits and shorter "
-            "schedules, 20 to 75 minutes for each run of mnist and clean-energy; paper: the "
-            "paper's, days.",
+            help="smoke: a minute or two, no downloads; quick: fewer splits and shorter schedules "
+            "(20 to 75 minutes per run of mnist and clean-energy); paper: as in the paper (days).",
         ),
     ] = "quick",
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder of the rows, which is made or continued.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the rows. Rows that it already holds are not rerun."
+        ),
     ] = Path("results"),
     splits: Annotated[
         int | None, typer.Option(metavar="N", help="Only the first N splits of each data set.")
@@ -49,35 +51,33 @@ def reproduce_paper(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Only these data sets, such as boston,yacht; year is not run unless named here.",
+            help="Only these data sets, such as boston,yacht; year runs only if named here.",
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment of the paper and write a row of JSON for every run.
+    """Run an experiment of the paper and write one row of JSON per run.
 
-    A run that was stopped goes on where it was when it is started again. Data sets come from where
-    bbalpha datasets finds them.
+    An experiment that was stopped continues when it is started again. It finds data sets as
+    bbalpha-paper datasets does.
 
     \b
-    bbalpha reproduce all --scale smoke --output results
-    bbalpha reproduce probit --scale paper --data pima --output results
-    bbalpha report results --output report.html
+    bbalpha-paper run all --scale smoke
+    bbalpha-paper run probit --scale paper --data pima
+    bbalpha-paper report
     """  # noqa: D301
     if name != ALL and name not in NAMES:
         raise Refusal(f"NAME must be {', '.join(NAMES)} or {ALL}; got {name!r}.")
     _check_folder(output)
-    powers = None if alphas is None else _powers(alphas)
     names = None if data is None else tuple(word.strip() for word in data.split(","))
+    narrowing = Narrowing(names, _powers(alphas), splits, seeds, epochs)
 
-    from bbalpha_paper.experiments.plan import Narrowing, planned
     from bbalpha_paper.experiments.running import check_folder, load_data, reproduce
 
     experiments = [find_experiment(each) for each in (NAMES if name == ALL else (name,))]
-    narrowing = Narrowing(names, powers, splits, seeds, epochs)
     with refusing(ValueError):
         plans = planned(experiments, scale, narrowing)
-    with refusing(ValueError, OSError), refusing_missing_library():
+    with refusing(ValueError, OSError, ModuleNotFoundError):
         for experiment, configurations in zip(experiments, plans, strict=True):
             check_folder(experiment, configurations, output)
             load_data(experiment, configurations)
@@ -93,21 +93,27 @@ def _check_folder(path: Path) -> None:
         raise Refusal(f"--output must be a folder; got the file {path}.")
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise Refusal(f"--output must be a folder that can be written to; got {path}.")
+        raise Refusal(f"--output must be a writable folder; got {path}.")
 
 
 @contextmanager
 def _hint(quiet: bool) -> Iterator[None]:
-    """Tell who stops the experiments how they go on."""
+    """Say how to continue after an interruption."""
     try:
         yield
     except KeyboardInterrupt:
-        note("Stopped. The same command goes on from here.", quiet)
+        note("Stopped. Run the same command again to continue.", quiet)
         raise
 
 
-def _powers(text: str) -> tuple[float, ...]:
-    powers = numbers(text)
+def _powers(text: str | None) -> tuple[float, ...] | None:
+    """The numbers in a list separated by commas."""
+    if text is None:
+        return None
+    try:
+        powers = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        powers = (math.nan,)
     if not all(map(math.isfinite, powers)):
-        raise Refusal(f"--alphas must be numbers, separated by commas; got --alphas {text!r}.")
+        raise Refusal(f"--alphas must be numbers separated by commas; got --alphas {text!r}.")
     return powers

@@ -1,7 +1,8 @@
-"""The bias of the gradient is measured right where it is known: for the mean of a Gaussian."""
+"""The bias of the gradient is right where it is known: for the mean of a Gaussian."""
 
 import dataclasses
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,6 @@ def state_at(alpha):
         num_data=NUM_DATA,
         key=jax.random.key(0),
         family=start,
-        sample_chunk=1000,
     )
     return dataclasses.replace(state, alpha=jnp.asarray(alpha))
 
@@ -63,7 +63,7 @@ def measured():
     with jax.enable_x64(True):
         key = jax.random.key(1)
         return {
-            alpha: bias_and_deviation(state_at(alpha), batches(), key, SETTINGS)
+            alpha: bias_and_deviation(log_likelihood, state_at(alpha), batches(), key, SETTINGS)
             for alpha in (1.0, 0.5, 1e-6, 0.0)
         }
 
@@ -113,7 +113,8 @@ def test_bias_of_one_draw_is_the_exact_gradient_of_variational_bayes_less_that_o
 def test_one_draw_has_the_same_gradient_for_every_alpha():
     key = jax.random.key(2)
     of_vb, *others = (
-        gradient_moments(state_at(alpha), batches(), key, 7, 1) for alpha in (0.0, -1.0, 0.5, 1.0)
+        gradient_moments(log_likelihood, state_at(alpha), batches(), key, 7, 1)
+        for alpha in (0.0, -1.0, 0.5, 1.0)
     )
     for moments in others:
         np.testing.assert_allclose(moments.mean, of_vb.mean, rtol=1e-10)
@@ -121,7 +122,8 @@ def test_one_draw_has_the_same_gradient_for_every_alpha():
 
 
 def test_mean_gradient_at_alpha_0_is_the_exact_one():
-    moments = gradient_moments(state_at(0.0), batches(), jax.random.key(3), 4000, 5)
+    state, key = state_at(0.0), jax.random.key(3)
+    moments = gradient_moments(log_likelihood, state, batches(), key, 4000, 5)
     error = np.sqrt((moments.square - moments.mean**2) / 4000)
     assert np.all(np.abs(moments.mean - exact_gradients(0.0)) < STANDARD_ERRORS * error)
 
@@ -144,11 +146,11 @@ def test_denoised_bias_falls_with_the_number_of_draws_and_with_alpha(measured):
 def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index):
     state, key = state_at(1.0), jax.random.key(5)
     one_batch = jax.tree.map(lambda leaf: leaf[jnp.array([1, 1])], batches())  # twice
-    found = bias_and_deviation(state, one_batch, key, SETTINGS)
+    found = bias_and_deviation(log_likelihood, state, one_batch, key, SETTINGS)
     num_samples = found["num_samples"][index]
     noise = 0.0
     for count, times in ((num_samples, SETTINGS["repetitions"]), (10_000, 1)):
-        moments = gradient_moments(state, one_batch, jax.random.key(6), 50, count)
+        moments = gradient_moments(log_likelihood, state, one_batch, jax.random.key(6), 50, count)
         noise += float(np.mean(moments.square - moments.mean**2)) / times
     expected = found["denoised_bias"][index] ** 2 + noise
     # The square of a Gaussian vector of this mean and variance in both directions.
@@ -159,10 +161,10 @@ def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index
 def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
     state, key, num_repetitions = state_at(0.5), jax.random.key(1), 13
     settings = {**SETTINGS, "repetitions": num_repetitions, "compared_samples": [5]}
-    found = bias_and_deviation(state, batches(), key, settings)
+    found = bias_and_deviation(log_likelihood, state, batches(), key, settings)
     stream = jax.random.fold_in(jax.random.split(key, 3)[0], 5)
     sums = [
-        count * gradient_moments(state, batches(), stream, count, 5).mean
+        count * gradient_moments(log_likelihood, state, batches(), stream, count, 5).mean
         for count in range(1, num_repetitions + 1)
     ]
     gradients = np.diff(np.stack([np.zeros_like(sums[0]), *sums]), axis=0)
@@ -170,19 +172,23 @@ def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
     assert found["deviation"] == pytest.approx([np.sqrt(variance)], rel=1e-10)
 
 
-def test_run_again_gives_the_same_metrics(tmp_path):
-    (run, *_), *_ = EXPERIMENT.configurations["smoke"][0].groups()
-    run = dataclasses.replace(run, settings={**run.settings, "compared_samples": [10]})
-    shares = []
+def test_run_again_gives_the_same_metrics(smoke):
+    (group,) = EXPERIMENT.configurations["smoke"][0].groups()
+    rows, shares = smoke.rows("gradient"), []
     with jax.enable_x64(False):
-        (first,), (second,) = (measure([run], Bench(tmp_path, shares.append)) for _ in range(2))
-    assert first == second
-    assert shares == [1.0, 1.0]
-    assert first["num_samples"] == [10]
-    assert (
-        0
-        < STANDARD_ERRORS * first["denoised_error"][0]
-        < first["denoised_bias"][0]
-        < first["bias"][0]
-    )
-    assert first["bias"][0] < first["deviation"][0]
+        again = measure(group, Bench(Path("unused"), shares.append))
+    assert again == [row.metrics for row in rows]
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_bias_is_below_the_deviation_and_falls_with_alpha(smoke):
+    found = {row.alpha: row.metrics for row in smoke.rows("gradient")}
+    for metrics in found.values():
+        assert metrics["num_samples"] == [1, 10]
+        assert np.all(np.array(metrics["bias"]) < metrics["deviation"])
+    for alpha in (1.0, 0.5):
+        biases, errors = (np.array(found[alpha][f"denoised_{n}"]) for n in ("bias", "error"))
+        assert np.all(STANDARD_ERRORS * errors > 0)
+        assert np.all(STANDARD_ERRORS * errors < biases)
+        assert np.all(biases < found[alpha]["bias"])
+    assert np.all(np.array(found[0.5]["denoised_bias"]) < found[1.0]["denoised_bias"])
