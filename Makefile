@@ -6,7 +6,7 @@ BENCH := .venv-bench
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench lint format
+.PHONY: help demo test slow docs bench lint format
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,11 @@ test: lint  ## lint, check types, run all tests and doctests except the slow one
 
 slow: $(VENV)/.dev  ## run the slow tests
 	$(BIN)/python -m pytest -q -m slow
+
+docs: $(VENV)/.docs  ## build the documentation into site/, without the network
+	@rm -rf site
+	@$(BIN)/python -m zensical build --clean --strict
+	@echo "Read site/index.html, or serve it to search: $(BIN)/python -m http.server -d site"
 
 bench: $(BENCH)/.package  ## time bbalpha against its peers and write docs/benchmarks.md
 	$(BENCH)/bin/python benchmarks
@@ -40,6 +45,11 @@ $(VENV)/.package: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: paper/pyproject.toml $(VENV)/.package
 	@echo "Installing the development tools into $(VENV) ..."
 	@$(PIP_INSTALL) -e ".[cli,dev]" -e paper
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.package
+	@echo "Installing the documentation tools into $(VENV) ..."
+	@$(PIP_INSTALL) -e ".[cli,docs]"
 	@touch $@
 
 $(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python

@@ -6,21 +6,14 @@ help texts and most refusals come at once.
 
 import typer
 
-from bbalpha.cli import Commands
+from bbalpha.cli import new_app
 from bbalpha_paper.cli.datasets import DatasetCommands, fetch_dataset, list_datasets
 from bbalpha_paper.cli.report import report_results
 from bbalpha_paper.cli.run import run_experiments
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    cls=Commands,
-    name="bbalpha-paper",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # the same help on a terminal and in a pipe
-    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-)
+app = new_app("bbalpha-paper")
 app.command("run", short_help="Run experiments of the paper.")(run_experiments)
 app.command("report", short_help="Make a page of the results.")(report_results)
 
@@ -38,4 +31,4 @@ def _start() -> None:
     bbalpha-paper run all --scale smoke
     bbalpha-paper report
     bbalpha-paper datasets
-    """  # noqa: D301  typer takes \b for a paragraph that is not to be filled
+    """  # noqa: D301  typer keeps the line breaks of a paragraph that starts with \b
