@@ -251,6 +251,7 @@ def test_tests_mirror_the_source(path):
 
 TRACE = """
 import sys
+from functools import cache
 from pathlib import Path
 import jax, jax.numpy as jnp
 import bbalpha as bb
@@ -259,20 +260,23 @@ package = Path(bb.__file__).parent
 held_out = bb.EarlyStopping(jnp.ones(4), num_samples=5)
 calls = set()
 
-def module_of(frame):
-    path = Path(frame.f_code.co_filename)
+@cache
+def module_of(file):
+    path = Path(file)
     return path.relative_to(package).with_suffix("").as_posix() if package in path.parents else None
 
 def note(frame, event, _):
-    module = module_of(frame)
+    if event != "call":
+        return
+    module = module_of(frame.f_code.co_filename)
     is_nested = "<" in frame.f_code.co_qualname  # a function handed over, called back by its user
-    if event != "call" or module in (None, "__init__") or is_nested:
+    if module in (None, "__init__") or is_nested:
         return
     caller = frame.f_back
-    while caller is not None and module_of(caller) is None:
+    while caller is not None and module_of(caller.f_code.co_filename) is None:
         caller = caller.f_back
-    if caller is not None and module_of(caller) not in (module, "__init__"):
-        calls.add((module_of(caller), module))
+    if caller is not None:
+        calls.add((module_of(caller.f_code.co_filename), module))
 
 def log_likelihood(mean, batch):
     return jax.scipy.stats.norm.logpdf(batch, mean)
@@ -281,8 +285,9 @@ sys.setprofile(note)
 bb.fit(log_likelihood, jnp.zeros(()), jnp.ones(4), key=jax.random.key(0), num_epochs=1,
        early_stopping=held_out)
 sys.setprofile(None)
-for call in sorted(calls):
-    print(*call)
+for caller, callee in sorted(calls):
+    if caller not in (callee, "__init__"):
+        print(caller, callee)
 """
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from bbalpha.cli import refusing
 from bbalpha_paper.cli import app
-from bbalpha_paper.cli.refusals import refusing
 
 COMMANDS = ["run", "report", "datasets", "datasets list", "datasets fetch"]
 HEAVY = {"jax", "matplotlib", "numpy", "pandas", "pyarrow", "scipy", "sklearn"}

@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from bbalpha import __version__
-from bbalpha.cli.doors import Commands, Refusal, new_app
+from bbalpha.cli.doors import Commands, Refusal, new_app, refusing
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
@@ -38,6 +38,7 @@ __all__ = [
     "new_app",
     "note",
     "print_table",
+    "refusing",
 ]
 
 app = new_app("bbalpha")

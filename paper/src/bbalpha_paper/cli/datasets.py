@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bbalpha.cli import Commands, Quiet, check_output, count, note, print_table
-from bbalpha_paper.cli.refusals import refusing
+from bbalpha.cli import Commands, Quiet, check_output, count, note, print_table, refusing
 from bbalpha_paper.datasets.catalog import CATALOG, Entry, find_entry
 
 if TYPE_CHECKING:

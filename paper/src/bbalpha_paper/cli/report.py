@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli import Quiet, Refusal, check_output, count, note
-from bbalpha_paper.cli.refusals import refusing
+from bbalpha.cli import Quiet, Refusal, check_output, count, note, refusing
 from bbalpha_paper.rows import read_folder
 from bbalpha_paper.writing import write_text
 

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli import Quiet, Refusal, count, note
-from bbalpha_paper.cli.refusals import refusing
+from bbalpha.cli import Quiet, Refusal, count, note, refusing
 from bbalpha_paper.experiments import NAMES, find_experiment
 from bbalpha_paper.experiments.plan import Narrowing, planned
 
