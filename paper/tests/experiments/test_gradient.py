@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +10,10 @@ import pytest
 
 import bbalpha as bb
 from bbalpha_paper.experiments.gradient import (
-    EXPERIMENT,
     Batches,
     bias_and_deviation,
     gradient_moments,
-    measure,
 )
-from bbalpha_paper.experiments.plan import Bench
 
 NUM_DATA = 4
 MEAN, LOG_VARIANCE = 0.3, -0.2  # of q, far from the posterior's so that the bias is large
@@ -173,12 +169,9 @@ def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
 
 
 def test_run_again_gives_the_same_metrics(smoke):
-    (group,) = EXPERIMENT.configurations["smoke"][0].groups()
-    rows, shares = smoke.rows("gradient"), []
-    with jax.enable_x64(False):
-        again = measure(group, Bench(Path("unused"), shares.append))
-    assert again == [row.metrics for row in rows]
-    assert shares == [0.25, 0.5, 0.75, 1.0]
+    again = smoke.repeated("gradient")
+    assert again["metrics"] == [row.metrics for row in smoke.rows("gradient")]
+    assert again["progress"] == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_bias_is_below_the_deviation_and_falls_with_alpha(smoke):
