@@ -97,9 +97,7 @@ def norm(vectors):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 1e-6])
-def test_bias_of_one_draw_is_the_exact_gradient_of_variational_bayes_less_that_of_alpha(
-    measured, alpha
-):
+def test_bias_of_one_draw_is_the_exact_gradient_at_alpha_0_minus_that_at_alpha(measured, alpha):
     exact = norm(exact_gradients(0.0) - exact_gradients(alpha))
     found, error = measured[alpha]["denoised_bias"][0], measured[alpha]["denoised_error"][0]
     assert 0 < error < 0.02 * exact
@@ -139,7 +137,7 @@ def test_denoised_bias_falls_with_the_number_of_draws_and_with_alpha(measured):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index):
+def test_squared_bias_is_the_denoised_one_plus_the_variance_of_both_means(index):
     state, key = state_at(1.0), jax.random.key(5)
     one_batch = jax.tree.map(lambda leaf: leaf[jnp.array([1, 1])], batches())  # twice
     found = bias_and_deviation(log_likelihood, state, one_batch, key, SETTINGS)
@@ -154,7 +152,7 @@ def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index
     assert abs(found["bias"][index] ** 2 - expected) < STANDARD_ERRORS * error
 
 
-def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
+def test_deviation_is_taken_over_all_batches_and_repetitions():
     state, key, num_repetitions = state_at(0.5), jax.random.key(1), 13
     settings = {**SETTINGS, "repetitions": num_repetitions, "compared_samples": [5]}
     found = bias_and_deviation(log_likelihood, state, batches(), key, settings)
