@@ -1,1 +1,1 @@
-"""The experiments of the BB-α paper, rerun with bbalpha and set beside the published numbers."""
+"""The experiments of the BB-α paper, rerun with bbalpha and compared with the published numbers."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +10,10 @@ import pytest
 
 import bbalpha as bb
 from bbalpha_paper.experiments.gradient import (
-    EXPERIMENT,
     Batches,
     bias_and_deviation,
     gradient_moments,
-    measure,
 )
-from bbalpha_paper.experiments.plan import Bench
 
 NUM_DATA = 4
 MEAN, LOG_VARIANCE = 0.3, -0.2  # of q, far from the posterior's so that the bias is large
@@ -101,9 +97,7 @@ def norm(vectors):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 1e-6])
-def test_bias_of_one_draw_is_the_exact_gradient_of_variational_bayes_less_that_of_alpha(
-    measured, alpha
-):
+def test_bias_of_one_draw_is_the_exact_gradient_at_alpha_0_minus_that_at_alpha(measured, alpha):
     exact = norm(exact_gradients(0.0) - exact_gradients(alpha))
     found, error = measured[alpha]["denoised_bias"][0], measured[alpha]["denoised_error"][0]
     assert 0 < error < 0.02 * exact
@@ -143,7 +137,7 @@ def test_denoised_bias_falls_with_the_number_of_draws_and_with_alpha(measured):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index):
+def test_squared_bias_is_the_denoised_one_plus_the_variance_of_both_means(index):
     state, key = state_at(1.0), jax.random.key(5)
     one_batch = jax.tree.map(lambda leaf: leaf[jnp.array([1, 1])], batches())  # twice
     found = bias_and_deviation(log_likelihood, state, one_batch, key, SETTINGS)
@@ -158,7 +152,7 @@ def test_bias_squared_is_that_without_noise_and_the_variance_of_both_means(index
     assert abs(found["bias"][index] ** 2 - expected) < STANDARD_ERRORS * error
 
 
-def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
+def test_deviation_is_taken_over_all_batches_and_repetitions():
     state, key, num_repetitions = state_at(0.5), jax.random.key(1), 13
     settings = {**SETTINGS, "repetitions": num_repetitions, "compared_samples": [5]}
     found = bias_and_deviation(log_likelihood, state, batches(), key, settings)
@@ -173,12 +167,9 @@ def test_deviation_is_that_of_all_gradients_of_batches_and_repetitions():
 
 
 def test_run_again_gives_the_same_metrics(smoke):
-    (group,) = EXPERIMENT.configurations["smoke"][0].groups()
-    rows, shares = smoke.rows("gradient"), []
-    with jax.enable_x64(False):
-        again = measure(group, Bench(Path("unused"), shares.append))
-    assert again == [row.metrics for row in rows]
-    assert shares == [0.25, 0.5, 0.75, 1.0]
+    again = smoke.repeated("gradient")
+    assert again["metrics"] == [row.metrics for row in smoke.rows("gradient")]
+    assert again["progress"] == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_bias_is_below_the_deviation_and_falls_with_alpha(smoke):

@@ -46,7 +46,7 @@ def test_a_part_that_the_plan_does_not_have_is_refused(wanted, message):
 
 
 def test_several_experiments_are_narrowed_together():
-    """One of them must have what is asked for; the others give what they have."""
+    """One of them must have the part asked for; the others contribute whatever they have."""
     large = experiment(plan=replace(PLAN, datasets=("green",), num_splits=9))
     small = experiment()
     first, second = planned([small, large], "quick", Narrowing(num_splits=6))

@@ -73,7 +73,7 @@ def mean_log_density(log_densities):
 
 
 @pytest.mark.parametrize("run", smoke_runs(probit), ids=lambda run: run.configuration)
-def test_probit_scores_are_those_of_its_draws(monkeypatch, run):
+def test_probit_scores_equal_an_independent_computation(monkeypatch, run):
     fitted, trained = [], []
 
     def fit_runs(runs, log_likelihood, start, data):
@@ -106,7 +106,7 @@ def with_intercept(inputs):
     return np.column_stack([np.ones(len(inputs)), inputs])
 
 
-def test_regression_scores_are_those_of_its_draws_in_original_units(monkeypatch):
+def test_regression_scores_equal_an_independent_computation_in_original_units(monkeypatch):
     run, *_ = smoke_runs(regression)
     fitted, trained = [], []
 
@@ -149,7 +149,7 @@ def known_long_fit(deviation, seen):
     return fit_long
 
 
-def test_scores_of_digits_are_those_of_its_draws(monkeypatch):
+def test_scores_of_digits_equal_an_independent_computation(monkeypatch):
     (run,), seen = smoke_runs(mnist), {}
     monkeypatch.setattr(mnist, "fit_long", known_long_fit(0.3, seen))
     (found,) = mnist.measure([run], BENCH)
@@ -169,7 +169,7 @@ def test_scores_of_digits_are_those_of_its_draws(monkeypatch):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_scores_of_clean_energy_are_those_of_its_draws_in_original_units(monkeypatch):
+def test_scores_of_clean_energy_equal_an_independent_computation_in_original_units(monkeypatch):
     (run,), seen = smoke_runs(clean_energy), {}
     monkeypatch.setattr(clean_energy, "fit_long", known_long_fit(0.3, seen))
     (found,) = clean_energy.measure([run], BENCH)

@@ -2,13 +2,11 @@
 
 import json
 from itertools import groupby, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bbalpha_paper.experiments import toy
-from bbalpha_paper.experiments.plan import Bench
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +41,6 @@ def test_bands_widen_with_alpha(networks):
         assert all(narrower < wider for narrower, wider in pairwise(widths)), widths
 
 
-def test_networks_fitted_again_are_the_same(networks):
-    """As the rows that another process may have written."""
-    group, *_ = toy.CONFIGURATIONS["smoke"][0].groups()
-    expected = [found for _, found in networks[: len(group)]]
-    assert toy.measure(group, Bench(Path("unused"), lambda part: None)) == expected
+def test_networks_fitted_again_are_the_same(smoke, networks):
+    again = smoke.repeated("toy")["metrics"]
+    assert again == [found for _, found in networks[: len(again)]]

@@ -11,7 +11,7 @@ from bbalpha_paper.report import published
 from bbalpha_paper.report.document import Details, Figure, Paragraph, Table
 from bbalpha_paper.report.page import page_of
 from bbalpha_paper.report.runs import Runs
-from bbalpha_paper.report.scores import ERROR, beside_paper
+from bbalpha_paper.report.scores import ERROR, compared_with_paper
 from bbalpha_paper.report.sections import section_of
 from bbalpha_paper.report.statistics import Estimate
 
@@ -261,6 +261,6 @@ def test_a_paper_that_had_our_numbers_would_agree_with_us(rows, row):
         for alpha, entry in published.PROBIT_ERROR.rows[name].items()
         for split, sign in enumerate((-1, 1))
     ]
-    table = beside_paper(Runs(rows), ERROR, "", published.PROBIT_ERROR, ranked=False)
+    table = compared_with_paper(Runs(rows), ERROR, "", published.PROBIT_ERROR, ranked=False)
     assert {cells[2] for cells in texts(table).values()} == {"0.0"}
     assert "16 of 16 published numbers" in outcome_of(rows)

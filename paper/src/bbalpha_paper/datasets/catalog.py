@@ -70,7 +70,7 @@ def find_entry(name: str) -> Entry:
     raise ValueError(f"name must be one of {', '.join(CATALOG)}; got name={name!r}.{question}")
 
 
-def _numbered(prefix, count, start=1):
+def _numbered(prefix: str, count: int, start: int = 1) -> tuple[str, ...]:
     """The names prefix1, prefix2, ..., padded with zeros to equal length."""
     digits = len(str(start + count - 1))
     return tuple(f"{prefix}{number:0{digits}}" for number in range(start, start + count))

@@ -99,7 +99,7 @@ def fingerprints(smiles: list[str], num_bits: int = 512) -> np.ndarray:
     return packed
 
 
-def _parse(text, entry, path):
+def _parse(text: str, entry: Entry, path: Path) -> tuple[list[str], np.ndarray]:
     """The molecules and efficiencies in a table, in its order."""
     rows = csv.reader(io.StringIO(text))
     check_header(next(rows, []), ("smiles", entry.target_name), path)
@@ -112,7 +112,7 @@ def _parse(text, entry, path):
         ) from error
 
 
-def _stored_bits(path, efficiency):
+def _stored_bits(path: Path, efficiency: np.ndarray) -> np.ndarray:
     """The packed fingerprints in a file, which must belong to these molecules in this order."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -128,12 +128,12 @@ def _stored_bits(path, efficiency):
     return packed
 
 
-def _unpack(packed):
+def _unpack(packed: np.ndarray) -> np.ndarray:
     """One column per bit; float32 holds 0 and 1 exactly."""
     return np.unpackbits(packed, axis=1).astype(np.float32)
 
 
-def _retrieve(url, path):
+def _retrieve(url: str, path: Path) -> None:
     """Download a complete file, or leave none."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
@@ -150,6 +150,6 @@ def _retrieve(url, path):
         temporary.write_bytes(content)
 
 
-def _md5(content):
+def _md5(content: bytes) -> str:
     """The checksum; MD5 detects accidents, and no other was published."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -5,6 +5,7 @@ import gzip
 import struct
 import warnings
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -117,17 +118,17 @@ def read_mnist(entry: Entry, folder: Path) -> tuple[np.ndarray, np.ndarray, str]
     return pixels / np.float32(255), digits, str(folder / entry.name)
 
 
-def _numbers(file, path):
-    """The rest of an open table as a matrix."""
+def _numbers(lines: Iterable[str], path: Path) -> np.ndarray:
+    """The remaining lines of a table as a matrix."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="loadtxt: input contained no data")
         try:
-            return np.loadtxt(file, delimiter=",", ndmin=2)
+            return np.loadtxt(lines, delimiter=",", ndmin=2)
         except ValueError as error:
             raise ValueError(f"{path} must hold a table of numbers; got: {error}") from error
 
 
-def _read_idx(path, magic):
+def _read_idx(path: Path, magic: int) -> np.ndarray:
     """The bytes of an idx file, in the shape that its first bytes state."""
     content = read_gzip(path)
     try:
@@ -139,6 +140,6 @@ def _read_idx(path, magic):
         raise _damaged(path, error) from error
 
 
-def _damaged(path, error):
+def _damaged(path: Path, error: Exception) -> ValueError:
     """The error for a file that cannot be decoded."""
     return ValueError(f"{path} must be a complete gzip file of its kind; got: {error}.")

@@ -12,6 +12,8 @@ from .catalog import Entry, Task, find_entry
 
 FOLDER_VARIABLE = "BBALPHA_DATA"
 
+Arrays = tuple[np.ndarray, np.ndarray, str]  # inputs, targets and their source
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Table:
@@ -98,7 +100,7 @@ def fetch(name: str, folder: str | Path | None = None) -> str:
     return load(name, folder).source
 
 
-def _read(entry, folder):
+def _read(entry: Entry, folder: Path) -> Arrays:
     """The inputs, targets and path of a set in a folder."""
     if not folder.is_dir():
         raise FileNotFoundError(
@@ -112,7 +114,7 @@ def _read(entry, folder):
     return folder_files.read_table(entry, folder)
 
 
-def _download(entry):
+def _download(entry: Entry) -> Arrays:
     """The inputs, targets and source of a downloaded set."""
     if entry.name == "cep":
         return cep.download(entry)
@@ -125,7 +127,7 @@ def _download(entry):
     )
 
 
-def _check_values(entry: Entry, inputs, targets, source):
+def _check_values(entry: Entry, inputs: np.ndarray, targets: np.ndarray, source: str) -> None:
     """Raise unless sizes match the catalog, numbers are finite, and labels are 0 and 1."""
     expected = (entry.num_data, entry.num_features)
     if inputs.shape != expected or targets.shape != expected[:1]:

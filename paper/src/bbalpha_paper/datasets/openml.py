@@ -13,6 +13,7 @@ ones: a warning. For year, whose published file was not available, only the size
 import re
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from sklearn.utils import Bunch
 
 from .catalog import Entry
 from .folder_files import table_path
+
+Words = Sequence[str]  # of a category, in the order of their numbers
 
 _MEAN_TOLERANCE = 1e-3  # relative; copies of concrete differ in the third decimal
 _ORDER_TOLERANCE = 0.01  # in units of σ/√N; see `_in_order`
@@ -154,12 +157,12 @@ def download(entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
     return inputs, targets, source
 
 
-def _plain(name):
+def _plain(name: str) -> str:
     """A column's name in lower case and without punctuation, because copies differ in both."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _parted(entry, names):
+def _parted(entry: Entry, names: list[str]) -> tuple[str, list[str]]:
     """The name of the target, and the names of the inputs in their order."""
     columns = COLUMNS[entry.name]
     accepted = [_plain(name) for name in (entry.target_name, *columns.targets)]
@@ -168,7 +171,7 @@ def _parted(entry, names):
     return target, [name for name in names if name not in dropped]
 
 
-def _targets(entry, values, words, source):
+def _targets(entry: Entry, values: np.ndarray, words: Words | None, source: str) -> np.ndarray:
     """The targets as numbers, with labels numbered from 0."""
     if entry.task != "binary":
         return values if words is None else _decoded(values, words, entry.target_name, source)
@@ -184,7 +187,9 @@ def _targets(entry, values, words, source):
     return np.array(found) == labels[1]
 
 
-def _inputs(entry, values, categories, source):
+def _inputs(
+    entry: Entry, values: dict[str, np.ndarray], categories: dict[str, Words], source: str
+) -> np.ndarray:
     """The matrix of the inputs, with the constant columns that a copy may lack."""
     columns = [
         _decoded(column, categories[name], name, source) if name in categories else column
@@ -205,7 +210,7 @@ def _inputs(entry, values, categories, source):
     return np.stack(columns, axis=1, dtype=np.float64)
 
 
-def _decoded(values, words, name, source):
+def _decoded(values: np.ndarray, words: Words, name: str, source: str) -> np.ndarray:
     """The numbers that a column of categories stands for."""
     try:
         return np.array(words, dtype=np.float64)[values.astype(int)]
@@ -213,7 +218,7 @@ def _decoded(values, words, name, source):
         raise ValueError(f"{name} must be numbers; got {words[0]!r} in {source}.") from error
 
 
-def _check_marks(entry, inputs, targets, source):
+def _check_marks(entry: Entry, inputs: np.ndarray, targets: np.ndarray, source: str) -> None:
     """Raise if the copy is of something else; warn if its rows are in another order."""
     if entry.name not in MARKS:
         return
@@ -235,7 +240,7 @@ def _check_marks(entry, inputs, targets, source):
         )
 
 
-def _in_order(marked, weighted_means):
+def _in_order(marked: np.ndarray, weighted_means: Sequence[float | int]) -> bool:
     """Whether the columns have these means Σ n xₙ / Σ n, up to rounding.
 
     A random order changes each mean by about σ/√(3N), where σ is the column's standard deviation.
@@ -246,4 +251,4 @@ def _in_order(marked, weighted_means):
     num_rows = len(marked)
     found = np.average(marked, axis=0, weights=np.arange(1, num_rows + 1))
     slack = _ORDER_TOLERANCE * marked.std(axis=0) / np.sqrt(num_rows)
-    return np.isclose(found, weighted_means, rtol=_MARK_PRECISION, atol=slack).all()
+    return bool(np.isclose(found, weighted_means, rtol=_MARK_PRECISION, atol=slack).all())

@@ -1,7 +1,7 @@
 """A Gaussian fitted to two modes by minimizing D_α: Figure 2, Section 2.
 
 As in the figure, which comes from Minka (2005), q is not normalized: its mass is fitted together
-with its mean and deviation. At α = 1 all three equal those of p. As α → −∞, q becomes the Gaussian
+with its mean and deviation. At α = 1 all three equal p's. As α → −∞, q becomes the Gaussian
 of most mass below p; as α → +∞, the Gaussian of least mass above p. Neither paper gives the modes.
 These are chosen so that q changes from the larger mode to both modes between α = 0 and ½, and p has
 mean 1.5, deviation 2.5 and mass 1.

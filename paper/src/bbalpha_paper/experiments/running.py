@@ -31,7 +31,7 @@ def reproduce(
     folder: Path,
     progress: bool = True,
 ) -> int:
-    """Run what is not in the results folder yet, and return the number of new rows.
+    """Run everything that the results folder lacks, and return the number of new rows.
 
     Args:
         experiment: The experiment.
@@ -82,7 +82,7 @@ def load_data(experiment: Experiment, configurations: Sequence[Configuration]) -
 def check_folder(
     experiment: Experiment, configurations: Sequence[Configuration], folder: Path
 ) -> None:
-    """Refuse a results folder whose rows must not be mixed with those of the plan.
+    """Refuse a results folder whose rows must not be mixed with the plan's.
 
     Raises:
         ValueError: If it holds damaged rows, or rows of another version or with other settings.

@@ -1,4 +1,4 @@
-"""A network fitted to twenty points of x³: Figure 9, Appendix.
+"""A network fitted to twenty points of x³: Appendix C, Figure 9.
 
 The paper gives neither its four values of α nor its schedule. It says that the predictive variance
 grows with α, which holds for all schedules tried here. The configuration "paper's schedule" is that

@@ -75,7 +75,7 @@ ERROR = Score("error", higher_is_better=False)
 RMSE = Score("rmse", higher_is_better=False)
 
 
-def beside_paper(
+def compared_with_paper(
     runs: Runs, score: Score, caption: str, published: Published, ranked: bool = True
 ) -> Table:
     """A row per data set and α: our number, the paper's, their distance, and the gain over VB."""

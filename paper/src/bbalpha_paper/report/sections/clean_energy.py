@@ -9,7 +9,7 @@ from bbalpha_paper.report.scores import (
     LOG_LIKELIHOOD_50,
     RMSE,
     Score,
-    beside_paper,
+    compared_with_paper,
     orders,
 )
 from bbalpha_paper.report.statistics import paired
@@ -64,26 +64,26 @@ def _configuration_blocks(runs: Runs, figure: str, name: str) -> list[Block]:
     caption = f"Learning curves by α, {name}, averaged over seeds"
     return [
         *learning_curves(runs, figure, caption, CURVES),
-        beside_paper(
+        compared_with_paper(
             runs,
             LOG_LIKELIHOOD,
             f"Test log-likelihood in nats, 1,000 draws, {name} (higher is better)",
             CEP_LOG_LIKELIHOOD,
         ),
-        beside_paper(
+        compared_with_paper(
             runs,
             LOG_LIKELIHOOD_50,
             f"Test log-likelihood in nats, 50 draws, {name} (higher is better)",
             CEP_LOG_LIKELIHOOD,
             ranked=False,
         ),
-        beside_paper(
+        compared_with_paper(
             runs,
             RMSE,
             f"Root mean squared error and the paper's error, {name} (lower is better)",
             CEP_ERROR,
         ),
-        beside_paper(
+        compared_with_paper(
             runs,
             MSE,
             f"Mean squared error and the paper's error, {name} (lower is better)",

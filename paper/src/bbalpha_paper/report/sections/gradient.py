@@ -60,10 +60,10 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
         part = runs.where(configuration=name)
         where = f"{', '.join(part.datasets)}, {extent(part)}"
         found += [
-            _beside_paper(
+            _compared_with_paper(
                 part, f"Bias minus the bias of VB: {where}", GRADIENT_BIAS, _bias_above_vb
             ),
-            _beside_paper(
+            _compared_with_paper(
                 part, f"Standard deviation of the gradient: {where}", GRADIENT_DEVIATION, _deviation
             ),
             *_sources(part),
@@ -72,7 +72,7 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _beside_paper(
+def _compared_with_paper(
     runs: Runs,
     caption: str,
     published: Published,

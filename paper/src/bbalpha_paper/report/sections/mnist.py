@@ -4,7 +4,7 @@ from bbalpha_paper.report.charts import learning_curves
 from bbalpha_paper.report.document import Block, Paragraph
 from bbalpha_paper.report.published import MNIST_ERROR, MNIST_LOG_LIKELIHOOD
 from bbalpha_paper.report.runs import Runs
-from bbalpha_paper.report.scores import Score, beside_paper, orders
+from bbalpha_paper.report.scores import Score, compared_with_paper, orders
 
 TITLE = "Handwritten digits"
 PLACE = "Section 4.3, Table 2"
@@ -52,14 +52,14 @@ def _configuration_blocks(runs: Runs, figure: str, name: str) -> list[Block]:
     caption = f"Learning curves by α, {name}, averaged over seeds"
     return [
         *learning_curves(runs, figure, caption, CURVES),
-        beside_paper(
+        compared_with_paper(
             runs,
             LOG_LIKELIHOOD,
             f"100 × test log-likelihood, 1,000 draws, {name} (higher is better)",
             MNIST_LOG_LIKELIHOOD,
         ),
-        beside_paper(runs, ERROR, f"Test error in %, {name} (lower is better)", MNIST_ERROR),
-        beside_paper(
+        compared_with_paper(runs, ERROR, f"Test error in %, {name} (lower is better)", MNIST_ERROR),
+        compared_with_paper(
             runs,
             LOG_LIKELIHOOD_50,
             f"100 × test log-likelihood, 50 draws, {name} (higher is better)",

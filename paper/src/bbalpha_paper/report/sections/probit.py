@@ -9,7 +9,7 @@ from bbalpha_paper.report.scores import (
     LOG_LIKELIHOOD_50,
     Score,
     agreement,
-    beside_paper,
+    compared_with_paper,
     limit_differences,
     limit_table,
 )
@@ -63,13 +63,13 @@ def blocks(runs: Runs) -> tuple[Block, ...]:
     )
     found: list[Block] = [
         Paragraph(explanation),
-        beside_paper(
+        compared_with_paper(
             main,
             LOG_LIKELIHOOD,
             "Test log-likelihood in nats, 1,000 draws (higher is better)",
             PROBIT_LOG_LIKELIHOOD,
         ),
-        beside_paper(main, ERROR, "Test error (lower is better)", PROBIT_ERROR),
+        compared_with_paper(main, ERROR, "Test error (lower is better)", PROBIT_ERROR),
     ]
     if others:
         found += [Paragraph(COMPARISON), _comparison(runs)]

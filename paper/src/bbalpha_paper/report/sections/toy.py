@@ -13,7 +13,7 @@ from bbalpha_paper.report.words import alpha_label, alpha_name, number
 from bbalpha_paper.rows import Row
 
 TITLE = "A cubic from twenty points"
-PLACE = "Appendix, Figure 9"
+PLACE = "Appendix C, Figure 9"
 INTRODUCTION = (
     "Twenty inputs from [−4, 4] and targets x³ with noise of standard deviation 3, which is known "
     "to the network of 100 hidden units. In the paper larger α give wider predictions. The paper "
