@@ -44,7 +44,7 @@ $(VENV)/.package: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: paper/pyproject.toml $(VENV)/.package
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(PIP_INSTALL) -e ".[cli,dev]" -e paper
+	@$(PIP_INSTALL) -e ".[cli,dev,docs]" -e paper
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.package
