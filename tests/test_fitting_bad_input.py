@@ -122,7 +122,7 @@ BAD_VALUES = {
     ),
     "lengths differ": (
         {"data": (INPUTS, TARGETS[:4])},
-        "data must have as many rows in every array; got data[0] with 6, data[1] with 4.",
+        "data must have the same number of rows in every array; got data[0] with 6, data[1] with 4.",
     ),
     "no rows": (
         {"data": (INPUTS[:0], TARGETS[:0])},
@@ -143,9 +143,8 @@ BAD_VALUES = {
     ),
     "integers of more than 32 bits": (
         {"data": (np.full((NUM_DATA, 2), 1_700_000_000_000), TARGETS)},
-        "data[0] must lie between -2147483648 and 2147483647, as integers of type int32 do; got "
-        "values from 1700000000000 to 1700000000000. Make them floating-point, or standardize "
-        "them.",
+        "data[0] must lie between -2147483648 and 2147483647, the range of int32; got values from "
+        "1700000000000 to 1700000000000. Convert them to floating point or standardize them.",
     ),
     "prior zero": ({"prior": 0.0}, "prior must hold positive standard deviations; got prior=0."),
     "prior negative for one parameter": (
@@ -331,7 +330,7 @@ BAD_LABELS = {
     ),
     "a negative count for Poisson": (
         (bb.Poisson(), one_output, with_value(LABELS, 0, -3.0)),
-        "targets must be whole numbers from 0 on for Poisson; got -3.0.",
+        "targets must be non-negative whole numbers for Poisson; got -3.0.",
     ),
 }
 

@@ -211,10 +211,10 @@ def test_at_least_one_draw_is_needed(posterior, method):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((INPUTS, TARGETS[:3]), "must have as many rows in every array; got data"),
+        ((INPUTS, TARGETS[:3]), "must have the same number of rows in every array; got data"),
         ((INPUTS[:0], TARGETS[:0]), "must have at least one row; got data"),
         ((INPUTS, jnp.array(1.0)), r"\[1\] must be an array with one row per data point; got the"),
-        (([0.5, 1.5], TARGETS), r"\[0\]\[0\] must be an array .* of a list by numpy.asarray"),
+        (([0.5, 1.5], TARGETS), r"\[0\]\[0\] must be an array .* Convert lists with numpy.asarray"),
         ((INPUTS, TARGETS * jnp.nan), r"\[1\] must be finite; got 7 NaN"),
         ((), "must hold at least one array"),
     ],

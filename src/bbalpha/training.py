@@ -130,6 +130,7 @@ def step(
     Raises:
         ValueError: if the log-likelihood is not one number per data point.
 
+    >>> import optax
     >>> def log_likelihood(mean, batch):
     ...     return jax.scipy.stats.norm.logpdf(batch, mean)
     >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the posterior mean is 1.125

@@ -5,7 +5,7 @@ import pty
 import subprocess
 import sys
 
-from bbalpha.cli import count, print_facts, print_json, print_table
+from bbalpha.cli.printing import count, print_facts, print_json, print_table
 
 HEADER, ROWS = ("name", "source"), [("boston", "x" * 300), ("yacht", "[bold]y")]
 
@@ -41,7 +41,9 @@ def test_a_terminal_gets_a_table_with_lines():
 
 
 def test_a_terminal_gets_names_in_bold():
-    shown = on_a_terminal("from bbalpha.cli import print_facts; print_facts({'rows': '[3]'})")
+    shown = on_a_terminal(
+        "from bbalpha.cli.printing import print_facts; print_facts({'rows': '[3]'})"
+    )
     assert "\x1b[1mrows" in shown
     assert "[3]" in shown
 
