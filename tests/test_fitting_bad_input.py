@@ -122,7 +122,8 @@ BAD_VALUES = {
     ),
     "lengths differ": (
         {"data": (INPUTS, TARGETS[:4])},
-        "data must have the same number of rows in every array; got data[0] with 6, data[1] with 4.",
+        "data must have the same number of rows in every array; "
+        "got data[0] with 6, data[1] with 4.",
     ),
     "no rows": (
         {"data": (INPUTS[:0], TARGETS[:0])},
