@@ -378,7 +378,7 @@ def damaged():
 
 
 def with_false_lengths():
-    """The length of the header is not what it says, or the places of arrays are not theirs."""
+    """The header states a wrong length for itself, or wrong places for the arrays."""
     header, metadata, data = parts()
     (length,) = struct.unpack("<Q", forged(header, metadata, data)[:8])
     size = 8 + length + len(data)
@@ -423,7 +423,7 @@ WRONG = {
     "bottomless": BOTTOMLESS,
 }
 
-# What is not wrong: another setting that a user could have had.
+# Values that are not wrong: a user could have had that setting.
 ALLOWED = {
     "feature_names": {"none"},
     "alpha": {"minus one", "large"},
@@ -437,7 +437,7 @@ ALLOWED = {
     "verbose": {"true"},
 }
 
-# Where a value stands in the metadata, and what is put there.
+# Places in the metadata, and other values to put there.
 ELSE = {
     ("version",): [0, 1, VERSION - 1, VERSION + 1, str(VERSION), [VERSION], f"{VERSION}\n9"],
     ("params",): [[1], [[]], [["[0]['biases']", [4096]]], [nested(10)], [["x", [1]]] * 1000],
@@ -556,7 +556,7 @@ TYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "C64": np.complex6
 
 
 def with_false_arrays():
-    """Arrays of other shapes and types, missing, added or renamed, and what is not a number."""
+    """Arrays of other shapes and types, missing, added, renamed or not finite."""
     header, metadata, data = parts()
     good = {
         name: np.frombuffer(data[slice(*entry["data_offsets"])], np.float32).reshape(entry["shape"])
@@ -632,7 +632,7 @@ def test_a_file_that_is_put_together_again_unchanged_is_a_good_one(path):
     assert estimator.classes_[3] == "class d"
     assert table is None
     for name, values in ALLOWED.items():
-        for value in values:  # what is left out of the forgeries is right to be left out
+        for value in values:  # the forgeries leave these out with good reason
             header, metadata, data = parts()
             section = metadata["estimator"]
             owner = next(x for x in (metadata, section, section["settings"]) if name in x)
@@ -655,7 +655,7 @@ def read():
     estimator_file.read(path, {x.__name__: x for x in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)})
 
 path, margin = sys.argv[1], int(sys.argv[2])
-read()  # so that what is imported once is not counted
+read()  # so that imports are not counted
 used = 1024 * int(re.search(r"VmSize:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 resource.setrlimit(resource.RLIMIT_AS, (used + margin, used + margin))
 sys.addaudithook(watch)
