@@ -131,7 +131,7 @@ def test_others_cannot_read_a_file_while_it_is_written(path, umask):
         assert mode_of(temporary) == 0o600
 
 
-def test_a_writer_that_makes_the_file_anew_does_not_change_the_permissions(path, umask):
+def test_a_writer_that_recreates_the_file_does_not_change_the_permissions(path, umask):
     path.write_text("old")
     path.chmod(0o640)
     with replacing(path) as temporary:

@@ -1,5 +1,6 @@
 """The estimators work with the tools of scikit-learn and keep its conventions."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -91,20 +92,23 @@ def test_frames_are_taken_by_their_names(numbers):
         model.predict(frame[frame.columns[::-1]])
 
 
-def test_transformers_that_put_out_frames_fit_into_a_pipeline(numbers):
+def test_transformers_that_return_frames_fit_into_a_pipeline():
     frame, targets = load_diabetes(return_X_y=True, as_frame=True)
+    frame = frame[["age", "bmi", "bp", "s5"]]  # with products ten features, as in the other tests
     terms = PolynomialFeatures(2, interaction_only=True, include_bias=False)
     pipeline = make_pipeline(terms, small(bb.BBAlphaRegressor)).set_output(transform="pandas")
-    pipeline.fit(frame[["age", "bmi"]], targets)
-    assert pipeline[-1].feature_names_in_.tolist() == ["age", "bmi", "age bmi"]
-    assert isinstance(pipeline[0].transform(frame[["age", "bmi"]]), pd.DataFrame)
+    pipeline.fit(frame, targets)
+    names = pipeline[-1].feature_names_in_.tolist()
+    assert names == [*frame.columns, *map(" ".join, itertools.combinations(frame.columns, 2))]
+    assert isinstance(pipeline[0].transform(frame), pd.DataFrame)
 
 
 @pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
-def test_a_pickled_model_predicts_the_same(kind, classes):
-    model = small(kind).fit(*classes)
+def test_a_pickled_model_predicts_the_same(kind, numbers, classes):
+    inputs, targets = numbers if kind is bb.BBAlphaRegressor else classes
+    model = small(kind).fit(inputs, targets)
     copy = pickle.loads(pickle.dumps(model))  # noqa: S301
-    np.testing.assert_array_equal(copy.predict(classes[0]), model.predict(classes[0]))
+    np.testing.assert_array_equal(copy.predict(inputs), model.predict(inputs))
 
 
 def test_weights_reach_the_estimator_through_cross_validation(classes):

@@ -56,7 +56,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.chmod(OWNER_ONLY)
         yield temporary
         with _naming(path):
-            temporary.chmod(permissions)  # also if the writer has made the file anew
+            temporary.chmod(permissions)  # also if the writer has recreated the file
             _flush(temporary)
             temporary.replace(target)
             _flush(target.parent)
@@ -66,7 +66,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def _temporary_name(path: Path) -> str:
-    """A random name that ends in the suffixes of the path, as far as the name is not too long."""
+    """A random name with the suffixes of the path, unless it would be too long."""
     name = f"{PREFIX}{secrets.token_hex(TOKEN_BYTES)}"
     for suffixes in (path.suffixes[-2:], path.suffixes[-1:]):
         suffixed = name + "".join(suffixes)
