@@ -28,6 +28,7 @@ def test_an_energy_after_steps_has_a_gradient_whatever_the_chunk(x64):
         return info.energy
 
     mean = jnp.array([0.3, -0.2, 0.1])
+    energy_after_steps = jax.jit(energy_after_steps, static_argnames="sample_chunk")
     gradients = [jax.grad(energy_after_steps)(mean, sample_chunk) for sample_chunk in (6, 2)]
     np.testing.assert_allclose(*gradients, rtol=1e-10)
     step = 1e-5 * jnp.array([1.0, 0.0, 0.0])
@@ -53,8 +54,8 @@ def test_a_schedule_gives_each_step_its_power():
     for power in (0.0, 0.9):
         constant = bb.init(log_likelihood, jnp.zeros(3), num_data=50, key=KEY, alpha=power)
         constant = dataclasses.replace(scheduled, alpha=constant.alpha, method=constant.method)
-        _, expected = bb.step(constant, probit_data())
-        scheduled, info = bb.step(scheduled, probit_data())
+        _, expected = jax.jit(bb.step)(constant, probit_data())
+        scheduled, info = jax.jit(bb.step)(scheduled, probit_data())
         np.testing.assert_allclose(info.energy, expected.energy, rtol=1e-6)
 
 
