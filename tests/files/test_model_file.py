@@ -349,9 +349,7 @@ def test_arrays_that_do_not_match_the_model_are_reported(saved, name):
         (np.zeros((0, 10**12), np.float32), ".q.factor has shape (0, 1000000000000) instead of (3"),
     ],
 )
-def test_a_low_rank_factor_that_does_not_match_is_reported_without_allocating_it(
-    path, factor, found
-):
+def test_a_low_rank_factor_that_does_not_match_is_reported_and_not_allocated(path, factor, found):
     posterior_with(DISTRIBUTIONS["LowRankGaussian"]).save(path)
     rewrite(path, {".q.factor": factor})
     with pytest.raises(ValueError, match=re.escape(found)):

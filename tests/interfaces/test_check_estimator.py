@@ -17,24 +17,28 @@ EXPECTED_FAILURES = {
 }
 
 # The checks fit more than a hundred models of some twenty shapes, and nearly all of the time goes
-# into compiling these. So the checks run in a process of their own in which XLA hardly optimizes:
-# this halves the time and leaves the programs of other tests alone. A small network and few draws
-# suffice, because only check_classifiers_train and check_regressors_train ask for a good fit.
+# into tracing and compiling these. So the checks run in a process of their own in which XLA hardly
+# optimizes: this takes a third of the time and leaves the programs of other tests alone. A small
+# program suffices, because only check_classifiers_train and check_regressors_train ask for a good
+# fit. The slow tests run the network that users get by default, optimized.
 SETTINGS = {
-    "hidden_layer_sizes": (5,),
+    "hidden_layer_sizes": (),
+    "learning_rate": 0.01,
     "max_epochs": 20,
     "num_samples": 10,
     "num_predictive_samples": 100,
 }
 ENVIRONMENT = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
     "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 }
 CODE = """
-import json, sys, warnings
+import gc, json, sys, warnings
 from sklearn.utils.estimator_checks import check_estimator
 import bbalpha as bb
 
+gc.disable()  # the collector takes a tenth of the time of tracing
 name, settings, expected = json.loads(sys.argv[1])
 warnings.simplefilter("ignore")  # the checks provoke warnings of scikit-learn's own
 estimator = getattr(bb, name)(**settings)
