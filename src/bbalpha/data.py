@@ -189,7 +189,7 @@ def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: in
 
 
 def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> int:
-    """Return the number of rows of the data, or raise an error that says what is wrong with them.
+    """Return the number of rows, or raise an error that explains the problem with the data.
 
     Args:
         data: A pytree of numeric arrays that share their leading axis.

@@ -1,4 +1,4 @@
-"""Facts about what is printed: lines and folded cells on a terminal, plain text in a pipe."""
+"""Printing: lines and folded cells on a terminal, plain text in a pipe."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Words and keys equal those of `jax.random`; noise is Gaussian and independent across keys."""
+"""Words and keys match `jax.random`; noise is Gaussian and independent across keys."""
 
 import itertools
 import math

@@ -620,7 +620,7 @@ GROUPS = {
 
 
 def is_sentence(message):
-    """A short line that begins with the name of the file and says what is wrong with it."""
+    """A short line that begins with the name of the file and explains the problem."""
     form = r"model\.safetensors (is|has|holds|does) [^\n]*\."
     is_of_form = re.fullmatch(form, message) is not None
     return is_of_form and message.isprintable() and len(message) < 500
