@@ -11,6 +11,7 @@ again. Everything is in double precision and independent of bbalpha's optimizers
 
 import argparse
 import json
+import math
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ cases: Any = SourceFileLoader("reference_problems", str(PROBLEMS)).load_module()
 ALPHAS = (0.0, 0.5)
 NOISE_OF_LINEAR = {"linear": cases.LINEAR_NOISE, "ridge": cases.RIDGE_NOISE}  # deviations
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 2000, 10_000
-LOG2_DRAWS = 14  # of the energy, half of them mirrored from the other half
+LOG2_DRAWS = 16  # of the energy at most, half of them mirrored from the other half
+LOG2_RATIOS = 25  # draws times data at most: 256 MiB
 SAMPLE_CHUNK = 256  # fits into the cache
 GRADIENT_NORM = 1e-5  # where deviations of q are the unit
 DIGITS = 6
@@ -174,13 +176,14 @@ def optimum(model, deviation, alpha, center):
     }
 
 
-def sampled_energy(model, alpha, seed):
+def sampled_energy(model, alpha, seed, log2_draws=LOG2_DRAWS):
     """The energy of q with fixed draws, in pairs ±ε and scaled to have covariance I.
 
     For linear models at α = 0 it is exact, because the energy is then quadratic in the draws.
     """
     sobol = scipy.stats.qmc.Sobol(model.layout.size, rng=np.random.default_rng(seed))
-    half = scipy.stats.norm.ppf(sobol.random_base2(LOG2_DRAWS - 1))
+    log2_draws = min(log2_draws, LOG2_RATIOS - math.ceil(math.log2(model.problem.num_data)))
+    half = scipy.stats.norm.ppf(sobol.random_base2(log2_draws - 1))
     half = np.linalg.solve(np.linalg.cholesky(half.T @ half / len(half)), half.T).T
     noise = jnp.asarray(np.concatenate([half, -half]))
 
