@@ -36,7 +36,8 @@ cases: Any = SourceFileLoader("reference_problems", str(PROBLEMS)).load_module()
 
 ALPHAS = (0.0, 0.5)
 NOISE_OF_LINEAR = {"linear": cases.LINEAR_NOISE, "ridge": cases.RIDGE_NOISE}  # deviations
-NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 2000, 10_000
+NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 2000, 10_000  # NUTS draws so many at a time
+EFFECTIVE_SIZE = 10_000  # Monte Carlo errors of 1 % of a deviation
 LOG2_DRAWS = 16  # of the energy at most, half of them mirrored from the other half
 LOG2_RATIOS = 25  # draws times data at most: 256 MiB
 SAMPLE_CHUNK = 256  # fits into the cache
@@ -137,9 +138,13 @@ def sampled_posterior(model):
     starts = model.start + 0.1 * random.normal(size=(NUM_CHAINS, model.layout.size))
     mcmc.run(jax.random.key(0), init_params=jnp.asarray(starts))
     draws = np.asarray(mcmc.get_samples(group_by_chain=True))
+    while effective_sample_size(draws).min() < EFFECTIVE_SIZE:
+        mcmc.post_warmup_state = mcmc.last_state
+        mcmc.run(mcmc.post_warmup_state.rng_key)
+        draws = np.concatenate([draws, mcmc.get_samples(group_by_chain=True)], axis=1)
     facts = {
         "method": "NUTS",
-        "num_draws": NUM_CHAINS * NUM_DRAWS,
+        "num_draws": draws.shape[0] * draws.shape[1],
         "largest_r_hat": split_gelman_rubin(draws).max(),
         "smallest_effective_size": effective_sample_size(draws).min(),
     }
