@@ -35,7 +35,8 @@ from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
 from .stopping import EarlyStopping
-from .fitting import NonFiniteEnergyError, fit, fit_many
+from .fitting import NonFiniteEnergyError, fit
+from .replicas import fit_many
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from bbalpha.engine.checks import warn
-from bbalpha.natural import Record
+from bbalpha.natural import NaturalState, Record
 
 ROUND_STEPS = 10  # the fewest steps that make a round
 FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
@@ -22,7 +22,8 @@ MOST_ROUNDS = 48  # after which neighbors are merged, so that memory does not gr
 LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
 NUM_ERRORS = 2.0  # standard errors within which an average must be known
 NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
-LOWERED, MOST_LOWERED = 0.5, 4  # what happens to the highest rate when only noise is left
+PATIENCE = 2  # times the fewest rounds for which averaging alone may remove the noise
+LOWERED, MOST_LOWERED = 0.5, 4  # after which the highest rate is lowered, this many times
 
 
 class ConvergenceWarning(UserWarning):
@@ -41,41 +42,41 @@ class Movement(NamedTuple):
     hyperparams: float = 0.0
 
 
+NOT_JUDGED = Movement()
+
+
 @dataclasses.dataclass
 class Convergence:
     """The judge of one run: it collects rounds and says when they have converged."""
 
     tolerance: float
     rounds: list[Record] = dataclasses.field(default_factory=list)
-    movement: Movement = Movement()
+    movement: Movement = NOT_JUDGED
     is_noisy: bool = False  # no drift is visible, but the average is not known well enough
     converged: bool = False
     num_lowered: int = 0
 
-    def next_round(self, state: Any) -> Any:
-        """The state to go on with: its record is taken in, and its rate lowered if that helps."""
-        natural = state.optimizer_state
-        if self.converged or natural.record.num_steps < ROUND_STEPS:
-            return state
+    def next_round(self, natural: NaturalState) -> NaturalState:
+        """Take in a record if it is long enough; lower the rate if that helps."""
+        if natural.record.num_steps < ROUND_STEPS or self.converged:
+            return natural
         self.add(natural.record)
-        rate = natural.highest_rate
-        if self.is_noisy and self.num_lowered < MOST_LOWERED:
-            self.rounds = self.last_half()
+        rate = np.asarray(natural.highest_rate)
+        patience_is_over = len(self.rounds) >= PATIENCE * FEWEST_ROUNDS
+        if self.is_noisy and patience_is_over and self.num_lowered < MOST_LOWERED:
+            self.rounds, self.is_noisy = self.last_half(), False
             self.num_lowered += 1
             rate = rate * np.asarray(LOWERED, rate.dtype)
         record = jax.tree.map(np.zeros_like, natural.record)
-        natural = natural._replace(record=record, highest_rate=rate)
-        return dataclasses.replace(state, optimizer_state=natural)
+        return natural._replace(record=record, highest_rate=rate)
 
-    def result(self, state: Any) -> Any:
-        """The state with the average of the last rounds, unless they still drift."""
-        if not (self.converged or self.is_noisy):
-            return state
-        return dataclasses.replace(state, variables=self.average())
+    def result(self, variables: Any) -> Any:
+        """The average variables of the last rounds or, if those still drift, the last ones."""
+        return self.average() if self.converged or self.is_noisy else variables
 
-    def warn(self, posterior: Any) -> None:
-        """Say how far the fit still moved, and what to do."""
-        steps = f"{posterior.info.num_steps:,} steps"
+    def warn(self, num_steps: int, who: str = "fit") -> None:
+        """Say how far a fit of so many steps still moved, and what to do."""
+        steps = f"{num_steps:,} steps"
         if not math.isfinite(self.movement.means):
             fewest = FEWEST_ROUNDS * ROUND_STEPS
             reason = f"{steps} are too few to judge, which takes at least {fewest}"
@@ -86,7 +87,7 @@ class Convergence:
                 f"{self.movement.deviations:.0%}"
             )
         warn(
-            f"fit did not converge: {reason}. Raise num_epochs, or loosen tolerance "
+            f"{who} did not converge: {reason}. Raise num_epochs, or loosen tolerance "
             f"(now {self.tolerance:g}).",
             ConvergenceWarning,
         )

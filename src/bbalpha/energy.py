@@ -138,11 +138,11 @@ def log_power_mean(
 def _path_only(q: Distribution, factor: Number) -> Distribution:
     """The same q, whose gradient is multiplied by a factor.
 
-    The derivative of −(1/α) Σₙ log E_q[(p(xₙ|θ)/f(θ))^α] with respect to q is the sum of a part along
-    the path of the draws, P, and a part through the density in f, D. Written with scores instead,
-    the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q] with Eₙ the tilted expectation, and D is
-    (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the whole, and the whole is (1 − α/N) P. At the
-    posterior itself P vanishes for every set of draws (Roeder et al., 2017, for α = 0).
+    The derivative of E(q) with respect to q has a part P along the path of the draws and a part D
+    through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q], with Eₙ
+    the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the whole, and
+    the whole is (1 − α/N) P. At α = 0, P vanishes draw by draw where q is the posterior (Roeder et
+    al., 2017).
     """
 
     def scaled(leaf: Array) -> Array:

@@ -1,37 +1,31 @@
-"""Whole fits: from checked arguments to a posterior, or to many."""
+"""Whole fits: from checked arguments to a posterior."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.data import as_array, check_data, check_weights
-from bbalpha.convergence import Convergence, check_tolerance
+from bbalpha.convergence import check_tolerance
 from bbalpha.distributions import CappedGaussian
 from bbalpha.energy import LogLikelihood
-from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
-from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
+from bbalpha.engine.batches import no_order
 from bbalpha.engine.epochs import full_energy, run_steps
-from bbalpha.engine.layout import Layout
-from bbalpha.engine.loop import Plan, train
+from bbalpha.engine.loop import train
 from bbalpha.engine.noise import Draws
-from bbalpha.engine.optimizers import Optimizer, decaying_adam
-from bbalpha.engine.replicas import full_energy_many, replica_runner
-from bbalpha.natural import highest_rate, natural_gradients
+from bbalpha.engine.optimizers import Optimizer
+from bbalpha.planning import (
+    check_schedule,
+    energy_at_the_end,
+    judge_of,
+    optimizer_for,
+    prepare,
+)
 from bbalpha.posterior import Posterior
-from bbalpha.state import FitState, Schedule, check_likelihood
+from bbalpha.state import Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
 from bbalpha.training import NUM_SAMPLES, Family, Prior, by_name, init
 
-NUM_STEPS = 10_000
-BATCH_SIZE = 32  # the authors'
-WHOLE_ROWS = 8192  # up to which natural-gradient steps take all rows at once
-LARGE_BATCH = 1024  # rows of their minibatches beyond that
 TOLERANCE = 0.02  # posterior deviations
 
 
@@ -93,16 +87,16 @@ def fit(
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
             instance, which is taken as it is.
-        optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls along
-            a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q has
-            them and there are at most 1,000 parameters, else Adam. The paper's is
+        optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls
+            along a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q
+            has them and there are at most 1,000 parameters, else Adam. The paper's is
             `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for `alpha`: every
             new one is compiled again.
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; by default 32 for Adam, and for natural gradients all data up to 8,192 rows,
-            else 1,024.
+        batch_size: |S|; by default 32, but for natural gradients all data up to 8,192 rows, else
+            1,024.
         num_samples: K, the draws of q for each minibatch.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
             pairs whose covariance is the identity; "sobol", pairs of quasi-random numbers. By
@@ -141,263 +135,26 @@ def fit(
         learn_prior=learn_prior,
         hyperparams=hyperparams,
         family=family,
-        optimizer=_made_for(plan, optimizer, params, num_samples, draws),
+        optimizer=optimizer_for(plan, optimizer, params, num_samples, draws),
         num_samples=num_samples,
         draws=draws,
         sample_chunk=sample_chunk,
         resample_every=resample_every,
     )
-    _check_schedule(state, plan)
+    check_schedule(state, plan)
     check_likelihood(state, data, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
-    judge = Convergence(tolerance) if state.is_natural else None
-    watch = Watch(plan, judge, early_stopping, callback)
+    watch = Watch(plan, judge_of(state, tolerance), early_stopping, callback)
     order = no_order(rows, plan.batch_size)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     state = watch.result(state, stopped)
-    energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
+    energy, stopped = energy_at_the_end(partial(full_energy, state, rows), state, stopped)
     info = watch.info(state, energies, stopped)
     posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
-    if judge is not None and stopped == "finished":
-        judge.warn(posterior)
+    if watch.judge is not None and stopped == "finished":
+        watch.judge.warn(info.num_steps)
     return posterior
-
-
-def fit_many(
-    log_likelihood: LogLikelihood,
-    params: PyTree,
-    data: PyTree,
-    *,
-    keys: Key[Array, " replicas"],
-    alpha: Any = 0.5,
-    prior: Prior = 1.0,
-    learn_prior: bool = False,
-    hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
-    optimizer: Optimizer | str | None = None,
-    tolerance: float = TOLERANCE,
-    num_epochs: int | None = None,
-    batch_size: int | None = None,
-    num_samples: int = NUM_SAMPLES,
-    draws: Draws | None = None,
-    sample_chunk: int | None = None,
-    resample_every: int = 1,
-    sample_weight: Any = None,
-    data_axis: int | None = None,
-    progress: bool = True,
-) -> list[Posterior]:
-    """The posteriors of many replicas, trained together by one compiled program.
-
-    Each equals what `fit` gives for its α, key, start and data. A replica whose energy stops being
-    finite keeps its last finite state while the others go on; its `info.stopped` is "non-finite".
-
-    Args:
-        log_likelihood: as for `fit`.
-        params: the starts, a tree whose leaves have a leading axis of replicas.
-        data: as for `fit`, shared by the replicas; with `data_axis=0` each array has a leading axis
-            of replicas, such as `(x[rows], y[rows])` for the rows of many splits.
-        keys: one key per replica.
-        alpha: one power per replica, or one power or schedule for all.
-        prior: as for `fit`; the replicas share this and the settings below.
-        learn_prior: as for `fit`.
-        hyperparams: as for `fit`.
-        family: as for `fit`.
-        optimizer: as for `fit`.
-        tolerance: as for `fit`.
-        num_epochs: as for `fit`.
-        batch_size: as for `fit`.
-        num_samples: as for `fit`.
-        draws: as for `fit`.
-        sample_chunk: as for `fit`.
-        resample_every: as for `fit`.
-        sample_weight: as for `fit`, with a leading axis of replicas if `data_axis=0`.
-        data_axis: 0 if every replica has its own data, None if they share them.
-        progress: as for `fit`.
-
-    Raises:
-        ValueError: if an argument breaks its rule, with its value.
-        TypeError: if an argument is of the wrong kind.
-
-    >>> def log_likelihood(mean, batch):
-    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
-    >>> posteriors = bb.fit_many(
-    ...     log_likelihood,
-    ...     jnp.zeros(3),
-    ...     jnp.array([0.5, 1.5, 2.5]),
-    ...     alpha=jnp.array([0.0, 0.5, 1.0]),
-    ...     keys=jax.random.split(jax.random.key(0), 3),
-    ... )
-    >>> narrow, wide, wider = (float(posterior.variance) for posterior in posteriors)
-    >>> narrow < wide < wider
-    True
-    """
-    if data_axis not in (None, 0):
-        raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
-    keys = as_keys(keys, 1, "keys")
-    _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
-    rows, plan = prepare(data, sample_weight, batch_size, num_epochs, data_axis)
-    start = partial(
-        init,
-        log_likelihood,
-        prior=prior,
-        learn_prior=learn_prior,
-        hyperparams=hyperparams,
-        family=family,
-        optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
-        num_samples=num_samples,
-        sample_chunk=sample_chunk,
-        resample_every=resample_every,
-    )
-    num_data = np.broadcast_to(rows.total_weight(), keys.shape)
-    state = _start_replicas(start, params, keys, alpha, num_data, num_samples)
-    _check_schedule(state, plan)
-    check_likelihood(_replica(state, 0), _all_rows(data, data_axis), plan.batch_size)
-    run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
-    watch = Watch(None, None, plan)
-    order = no_order(rows, plan.batch_size, keys.shape)
-    state, energies, stopped = train(run, state, order, plan, watch, progress)
-    full_energies, stopped = _energy_at_the_end(
-        partial(full_energy_many, state, rows, data_axis), state, stopped
-    )
-    posteriors = []
-    for replica, energy in enumerate(full_energies):
-        one = _replica(state, replica)
-        reason = "non-finite" if one.step < jnp.max(state.step) else stopped
-        info = watch.info(one, energies[replica], reason)
-        posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
-    return posteriors
-
-
-def prepare(
-    data: PyTree,
-    sample_weight: Any,
-    optimizer: Any,
-    batch_size: int | None,
-    num_epochs: int | None,
-    data_axis: int | None = None,
-) -> tuple[Rows, Plan]:
-    """The data checked and on the device, and the plan of the run."""
-    num_rows = check_data(data)
-    if data_axis is not None:  # the leading axis was the replicas
-        num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
-    shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
-    sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
-    check_weights(sample_weight, shape, "sample_weight")
-    check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
-    batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
-    num_batches = -(-num_rows // batch_size)
-    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
-    return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
-
-
-def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> int:
-    num_slots = padded_length(num_rows)
-    if batch_size is None and natural:
-        return num_slots if num_rows <= WHOLE_ROWS else LARGE_BATCH
-    if batch_size is None:
-        return min(BATCH_SIZE, num_slots)
-    if batch_size > num_slots:
-        warn(
-            f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
-            f"with {num_rows} data points, all of which now make one batch."
-        )
-    return min(batch_size, num_slots)
-
-
-def _made_for(
-    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
-) -> Optimizer:
-    """The optimizer itself, made for a run if it was given by name."""
-    match optimizer:
-        case "adam":
-            return decaying_adam(plan.num_steps)
-        case "natural":
-            share = 1 / plan.num_batches
-            matched = draws in (None, "matched")
-            size = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
-            return natural_gradients(highest_rate(size, num_samples, share, matched))
-        case _:
-            return optimizer
-
-
-def _check_schedule(state: FitState, plan: Plan) -> None:
-    """Check the powers that a schedule gives at all steps."""
-    if state.method.alpha_schedule is None:
-        return
-    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
-    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
-    if shape != ():
-        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
-    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
-    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
-    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
-
-
-def _energy_at_the_end(
-    energy: Callable[[], Array], state: FitState, stopped: str
-) -> tuple[Array, str]:
-    """The energy on the full data, or NaN if the run was cut short."""
-    unknown = jnp.full_like(state.alpha, jnp.nan)
-    if stopped in ("interrupted", "non-finite"):
-        return unknown, stopped
-    try:
-        return jax.block_until_ready(energy()), stopped
-    except KeyboardInterrupt:
-        return unknown, "interrupted"
-
-
-def _start_replicas(
-    start: Callable[..., FitState],
-    params: PyTree,
-    keys: Array,
-    alpha: Any,
-    num_data: np.ndarray,
-    num_samples: int,
-) -> FitState:
-    """The states of all replicas, stacked."""
-    powers = None if callable(alpha) else _one_per_replica(alpha, keys)
-    if powers is not None:
-        for power, total in zip(powers, num_data.tolist(), strict=True):
-            check_alpha(power, total, num_samples)
-    Layout.of(params)
-    check_finite(params, "params")
-
-    def start_one(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
-        return start(params, num_data=num_data, key=key, alpha=alpha if power is None else power)
-
-    return jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
-
-
-def _replica(state: FitState, replica: int) -> FitState:
-    return jax.tree.map(lambda leaf: leaf[replica], state)
-
-
-def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:
-    """The rows of all replicas, one after another."""
-    if data_axis is None:
-        return data
-    return jax.tree.map(lambda leaf: as_array(leaf).reshape(-1, *np.shape(leaf)[2:]), data)
-
-
-def _check_replicas(keys: Array, **trees: PyTree) -> None:
-    for name, tree in trees.items():
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            if np.shape(leaf)[:1] != keys.shape:
-                raise ValueError(
-                    f"{name}{jax.tree_util.keystr(path)} must have a leading axis of "
-                    f"{len(keys)} replicas, one per key; got shape {np.shape(leaf)}."
-                )
-
-
-def _one_per_replica(alpha: Any, keys: Array) -> np.ndarray:
-    powers = np.asarray(alpha, float)
-    if powers.shape not in ((), keys.shape):
-        raise ValueError(
-            f"alpha must be one number or one for each of {len(keys)} replicas; "
-            f"got shape {powers.shape}."
-        )
-    return np.broadcast_to(powers, keys.shape)

@@ -52,8 +52,8 @@ class NaturalState(NamedTuple):
 def highest_rate(num_params: int, num_samples: int, batch_share: float, matched: bool) -> float:
     """The largest rate at which noisy steps still contract.
 
-    A step multiplies an error by I − ρ S, where S is the covariance of K draws, or of K/2 pairs. Its
-    mean square shrinks for ρ < 2/(1 + 2 (D + 1)/K), the fastest at half of that; matched draws have
+    A step multiplies an error by I − ρ S, where S is the covariance of K/2 pairs of draws. Its mean
+    square shrinks for ρ < 2/(1 + 2 (D + 1)/K), the fastest at half of that; matched draws have
     S = I. A minibatch of a share of the data has a noise of its own, of variance 1/share.
     """
     is_matched = matched and num_params <= MATCHED_SHARE * num_samples

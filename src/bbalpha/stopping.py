@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
@@ -81,7 +82,8 @@ class Watch:
         """The state to go on with, and the reason to stop now, if there is one."""
         is_over = self._score(state)
         if self.judge is not None:
-            state = self.judge.next_round(state)
+            natural = self.judge.next_round(state.optimizer_state)
+            state = dataclasses.replace(state, optimizer_state=natural)
         if self.callback and self.callback(state, self.info(state, energies, "running")):
             return state, "callback"
         if is_over:
@@ -94,7 +96,9 @@ class Watch:
             return state
         if self.best is not None:
             return self.best
-        return state if self.judge is None else self.judge.result(state)
+        if self.judge is None:
+            return state
+        return dataclasses.replace(state, variables=self.judge.result(state.variables))
 
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """The record of the run so far."""
@@ -128,6 +132,67 @@ class Watch:
         if best_epoch == epoch:
             self.best = state
         return epoch - best_epoch >= rule.patience
+
+
+@dataclasses.dataclass
+class ReplicaWatch:
+    """What the host does between the epochs of many replicas: judge each, until all converged."""
+
+    plan: Plan
+    watches: list[Watch]
+    steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
+
+    @property
+    def every(self) -> int:
+        """How many epochs may pass between two looks."""
+        return self.watches[0].every
+
+    def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
+        """The state to go on with, and the reason to stop now, if there is one."""
+        if not state.is_natural:
+            return state, None
+        judges = [watch.judge for watch in self.watches if watch.judge]
+        natural = jax.tree.map(np.asarray, state.optimizer_state)
+        rounds = []
+        for replica, judge in enumerate(judges):
+            rounds.append(judge.next_round(_row(natural, replica)))
+            if judge.converged:
+                self.steps.setdefault(replica, int(state.step[replica]))
+        natural = jax.tree.map(lambda *leaves: np.stack(leaves), *rounds)
+        state = dataclasses.replace(state, optimizer_state=natural)
+        return state, "converged" if len(self.steps) == len(judges) else None
+
+    def result(self, state: FitState) -> FitState:
+        """The states that the fits return, each as it was when it converged."""
+        if not state.is_natural:
+            return state
+        steps = np.array(state.step)
+        steps[list(self.steps)] = list(self.steps.values())
+        variables = jax.tree.map(np.asarray, state.variables)
+        results = [
+            watch.judge.result(_row(variables, replica)) if watch.judge else None
+            for replica, watch in enumerate(self.watches)
+        ]
+        variables = jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+        return dataclasses.replace(state, variables=variables, step=jnp.asarray(steps))
+
+    def reason(self, replica: int, state: FitState, stopped: str) -> str:
+        """Why a replica ended, given the state of all at the end of the run."""
+        if replica in self.steps:
+            return "converged"
+        return "non-finite" if state.step[replica] < np.max(state.step) else stopped
+
+    def warn(self, stopped: str) -> None:
+        """Say how many replicas did not converge, and how far the worst of them still moved."""
+        judges = [watch.judge for watch in self.watches if watch.judge]
+        moving = [judge for judge in judges if not judge.converged]
+        if moving and stopped == "finished":
+            worst = max(moving, key=lambda judge: max(judge.movement))
+            worst.warn(self.plan.num_steps, f"{len(moving)} of {len(judges)} replicas")
+
+
+def _row(tree: PyTree, replica: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[replica], tree)
 
 
 def check_early_stopping(state: FitState, rule: EarlyStopping) -> None:

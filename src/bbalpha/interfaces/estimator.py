@@ -28,7 +28,7 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
-from bbalpha.fitting import BATCH_SIZE, fit
+from bbalpha.fitting import fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
     as_wide_as,
@@ -40,6 +40,7 @@ from bbalpha.interfaces.network import (
 )
 from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
 from bbalpha.likelihoods import Likelihood
+from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
 from bbalpha.stopping import EarlyStopping
 
@@ -290,7 +291,7 @@ class Estimator(BaseEstimator, ABC):
             learn_prior=bool(self.learn_prior) and prior is None,
             hyperparams=self._new_likelihood() if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
-            optimizer=None if self.learning_rate is None else adam(float(self.learning_rate)),
+            optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
             num_samples=self.num_samples,

@@ -1,0 +1,108 @@
+"""From arguments to a run: rows on the device, a plan, an optimizer, the energy at the end."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from bbalpha.convergence import Convergence
+from bbalpha.data import check_data, check_weights
+from bbalpha.engine.batches import Rows, padded_length, padded_rows
+from bbalpha.engine.checks import check_alpha, check_optional_counts, warn
+from bbalpha.engine.loop import Plan
+from bbalpha.engine.noise import Draws
+from bbalpha.engine.optimizers import Optimizer, decaying_adam
+from bbalpha.natural import highest_rate, natural_gradients
+from bbalpha.state import FitState
+
+NUM_STEPS = 10_000
+BATCH_SIZE = 32  # the authors'
+WHOLE_ROWS = 8192  # up to which natural-gradient steps take all rows at once
+LARGE_BATCH = 1024  # rows of their minibatches beyond that
+
+
+def prepare(
+    data: PyTree,
+    sample_weight: Any,
+    optimizer: Any,
+    batch_size: int | None,
+    num_epochs: int | None,
+    data_axis: int | None = None,
+) -> tuple[Rows, Plan]:
+    """The data checked and on the device, and the plan of the run."""
+    num_rows = check_data(data)
+    if data_axis is not None:  # the leading axis was the replicas
+        num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
+    shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
+    sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
+    check_weights(sample_weight, shape, "sample_weight")
+    check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
+    batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
+    num_batches = -(-num_rows // batch_size)
+    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
+    return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
+
+
+def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> int:
+    num_slots = padded_length(num_rows)
+    if batch_size is None and natural:
+        return num_slots if num_rows <= WHOLE_ROWS else LARGE_BATCH
+    if batch_size is None:
+        return min(BATCH_SIZE, num_slots)
+    if batch_size > num_slots:
+        warn(
+            f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
+            f"with {num_rows} data points, all of which now make one batch."
+        )
+    return min(batch_size, num_slots)
+
+
+def optimizer_for(
+    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
+) -> Optimizer:
+    """The optimizer itself, made for a run if it was given by name."""
+    match optimizer:
+        case "adam":
+            return decaying_adam(plan.num_steps)
+        case "natural":
+            share = 1 / plan.num_batches
+            matched = draws in (None, "matched")
+            size = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
+            return natural_gradients(highest_rate(size, num_samples, share, matched))
+        case _:
+            return optimizer
+
+
+def check_schedule(state: FitState, plan: Plan) -> None:
+    """Check the powers that a schedule gives at all steps."""
+    if state.method.alpha_schedule is None:
+        return
+    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
+    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
+    if shape != ():
+        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
+    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
+    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
+    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+
+
+def energy_at_the_end(
+    energy: Callable[[], Array], state: FitState, stopped: str
+) -> tuple[Array, str]:
+    """The energy on the full data, or NaN if the run was cut short."""
+    unknown = jnp.full_like(state.alpha, jnp.nan)
+    if stopped in ("interrupted", "non-finite"):
+        return unknown, stopped
+    try:
+        return jax.block_until_ready(energy()), stopped
+    except KeyboardInterrupt:
+        return unknown, "interrupted"
+
+
+def judge_of(state: FitState, tolerance: float) -> Convergence | None:
+    """The judge of a run, if its steps can be judged."""
+    return Convergence(tolerance) if state.is_natural else None
