@@ -18,6 +18,15 @@ INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
 
 
 @runtime_checkable
+class Density(Protocol):
+    """What the energy asks of a prior: a log-density, up to a constant."""
+
+    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density log p₀(θ)."""
+        ...
+
+
+@runtime_checkable
 class Distribution(Protocol):
     """A distribution over a flat vector that can be reparameterized: θ = g(ε).
 
@@ -69,7 +78,7 @@ class DiagonalGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "DiagonalGaussian":
@@ -121,7 +130,7 @@ class CappedGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_logit_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "CappedGaussian":
@@ -179,7 +188,7 @@ class FullGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "FullGaussian":
@@ -248,7 +257,7 @@ class LowRankGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         rank: int = 10,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
@@ -303,7 +312,7 @@ def log_prob_of_draw(
     return q.log_prob(params)
 
 
-def under_prior(q: Distribution, prior: Distribution) -> Distribution:
+def under_prior(q: Distribution, prior: Density) -> Distribution:
     """The distribution that q stands for under a prior."""
     if hasattr(q, "under"):
         return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.data import as_array, check_data, check_weights
-from bbalpha.distributions import CappedGaussian
+from bbalpha.distributions import Distribution
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
@@ -21,9 +21,10 @@ from bbalpha.engine.loop import Plan, train
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.posterior import Posterior
+from bbalpha.priors import Prior, check_start
 from bbalpha.state import FitState, Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
-from bbalpha.training import NUM_SAMPLES, Family, Prior, init
+from bbalpha.training import NUM_SAMPLES, Family, init
 
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
@@ -52,7 +53,8 @@ def fit(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
+    transforms: PyTree = None,
+    family: Family = None,
     optimizer: Optimizer | None = None,
     num_epochs: int | None = None,
     batch_size: int | None = None,
@@ -80,11 +82,20 @@ def fit(
         key: all randomness of the fit.
         alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
             the step to the power makes a schedule.
-        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Distribution`.
+        prior: p₀, as a standard deviation; as a function `log_density(params)`, which need not be
+            normalized (the energy then misses the constant); as a tree like `params` of deviations
+            and functions, each the log-density of its leaf and summed over its entries; or as a
+            `Distribution` over the free numbers. A deviation of a parameter with a transform is one
+            of its free numbers. Functions take parameters in your units: the Jacobian is added.
         learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
+        transforms: the constraints of some parameters, such as `{"scale": bb.positive}`: a
+            dictionary, nested as `params` is, or a tree like `params` with None for the free ones;
+            if `params` is one array, a transform. `params`, results and draws are in your units,
+            and q is over the free numbers that the transforms start from.
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
-            instance, which is taken as it is.
+            instance, which is taken as it is. By default `bb.CappedGaussian`; if the prior is given
+            by functions, whose variance is unknown, `bb.DiagonalGaussian`.
         optimizer: any optax optimizer; by default Adam with a rate that falls along a cosine from
             1e-2 to 0. The paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a
             schedule for `alpha`: every new one is compiled again.
@@ -121,6 +132,7 @@ def fit(
         prior=prior,
         learn_prior=learn_prior,
         hyperparams=hyperparams,
+        transforms=transforms,
         family=family,
         optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
         num_samples=num_samples,
@@ -155,7 +167,8 @@ def fit_many(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
+    transforms: PyTree = None,
+    family: Family = None,
     optimizer: Optimizer | None = None,
     num_epochs: int | None = None,
     batch_size: int | None = None,
@@ -181,6 +194,7 @@ def fit_many(
         prior: as for `fit`; the replicas share this and the settings below.
         learn_prior: as for `fit`.
         hyperparams: as for `fit`.
+        transforms: as for `fit`.
         family: as for `fit`.
         optimizer: as for `fit`.
         num_epochs: as for `fit`.
@@ -220,6 +234,7 @@ def fit_many(
         prior=prior,
         learn_prior=learn_prior,
         hyperparams=hyperparams,
+        transforms=transforms,
         family=family,
         optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
         num_samples=num_samples,
@@ -324,7 +339,13 @@ def _start_replicas(
     def start_one(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
         return start(params, num_data=num_data, key=key, alpha=alpha if power is None else power)
 
-    return jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
+    state = jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
+    layout = state.method.layout
+    if layout.is_constrained or not isinstance(state.prior, Distribution):
+        for place in range(len(keys)):  # `init` saw only traced values
+            one = jax.tree.map(lambda leaf, place=place: leaf[place], (params, state.prior))
+            check_start(one[0], layout, one[1])
+    return state
 
 
 def _replica(state: FitState, replica: int) -> FitState:
