@@ -173,7 +173,7 @@ def _quantiles(q: Distribution, layout: Layout) -> tuple[list[Any], list[Any]]:
     lower, upper = [], []
     for place, transform in enumerate(layout.transforms):
         if is_drawn[place]:
-            ends = np.quantile(np.asarray(next(draws), np.float64), LEVELS, axis=0)
+            ends = jnp.asarray(np.quantile(np.asarray(next(draws)), LEVELS, axis=0))
         else:
             width = NORMAL_QUANTILE * jnp.sqrt(variances[place])
             ends = jnp.stack([means[place] - width, means[place] + width])
