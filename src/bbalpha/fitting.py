@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.data import as_array, check_data, check_weights
-from bbalpha.distributions import Distribution
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
@@ -21,7 +20,7 @@ from bbalpha.engine.loop import Plan, train
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.posterior import Posterior
-from bbalpha.priors import Prior, check_start
+from bbalpha.priors import DensityPrior, Prior, check_start
 from bbalpha.state import FitState, Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
 from bbalpha.training import NUM_SAMPLES, Family, init
@@ -341,7 +340,7 @@ def _start_replicas(
 
     state = jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
     layout = state.method.layout
-    if layout.is_constrained or not isinstance(state.prior, Distribution):
+    if layout.is_constrained or isinstance(state.prior, DensityPrior):
         for place in range(len(keys)):  # `init` saw only traced values
             one = jax.tree.map(lambda leaf, place=place: leaf[place], (params, state.prior))
             check_start(one[0], layout, one[1])

@@ -24,7 +24,7 @@ from bbalpha.engine.checks import (
 )
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import Optimizer, adam, as_tree
-from bbalpha.priors import Prior, as_prior, check_start
+from bbalpha.priors import DensityPrior, Prior, as_prior, check_start
 from bbalpha.state import FitState, Method, Schedule, StepInfo, Variables
 
 Family = Any  # a class of distributions, an instance, or a function of the mean and the prior
@@ -177,7 +177,7 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> 
             prior that does not know it.
     """
     if family is None:
-        family = CappedGaussian if isinstance(prior, Distribution) else DiagonalGaussian
+        family = DiagonalGaussian if isinstance(prior, DensityPrior) else CappedGaussian
     make: Any = getattr(family, "init", None) if isinstance(family, type) else family
     if not (callable(make) or isinstance(make, Distribution)):
         raise TypeError(
@@ -191,7 +191,7 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> 
             f"family must have as many parameters as params, {mean.size}; "
             f"got a {type(q).__name__} over {q.mean.size}."
         )
-    if hasattr(q, "under") and not isinstance(prior, Distribution):
+    if hasattr(q, "under") and isinstance(prior, DensityPrior):
         raise ValueError(
             "family must not depend on the prior's variance if the prior is given by its "
             f"log-density; got {type(q).__name__}. Use bb.DiagonalGaussian."
