@@ -15,6 +15,8 @@ from bbalpha.engine import threefry
 from bbalpha.engine.special import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
+CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap
+RANK_DAMPING = 0.1  # squared length added to a direction of the low-rank factor
 
 
 @runtime_checkable
@@ -35,9 +37,11 @@ class Distribution(Protocol):
     numbers, which are trained, or static, and pass it to `bbalpha.fit` as `family=`: the class, if
     it has a class method `init(mean, prior)`, an instance, or a function of the mean and the prior.
 
-    Two more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
+    Three more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
     that the noise becomes, saves the way back from them. `under(prior)`, the distribution to use
-    under a prior, lets q depend on a prior that is itself learned.
+    under a prior, lets q depend on a prior that is itself learned. `natural_gradient(gradient,
+    prior)`, the inverse Fisher information times a gradient, makes natural-gradient steps possible;
+    gradient and result have the form of the distribution itself.
     """
 
     @property
@@ -108,6 +112,11 @@ class DiagonalGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
+    def natural_gradient(self, gradient: "DiagonalGaussian", prior: Density) -> "DiagonalGaussian":
+        """F⁻¹ times a gradient: Fisher information 1/vⱼ of mⱼ and ½ of log vⱼ."""
+        del prior
+        return DiagonalGaussian(self.variance * gradient.mean, 2 * gradient.log_variance)
+
 
 class CappedGaussian(eqx.Module):
     """The default q: a diagonal Gaussian no wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
@@ -159,6 +168,16 @@ class CappedGaussian(eqx.Module):
     def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
         """The log-density Σⱼ log N(θⱼ; mⱼ, vⱼ)."""
         return self._standard.log_prob(params)
+
+    def natural_gradient(self, gradient: "CappedGaussian", prior: Distribution) -> "CappedGaussian":
+        """F⁻¹ times a gradient: Fisher information 1/vⱼ of mⱼ and ½ (1 − sigmoid(ρⱼ))² of ρⱼ.
+
+        At the cap ρⱼ no longer matters and its information vanishes; there F is damped.
+        """
+        information = 0.5 * jnp.square(jax.nn.sigmoid(-self.logit_variance)) + CAP_DAMPING
+        return CappedGaussian(
+            self.under(prior).variance * gradient.mean, gradient.logit_variance / information
+        )
 
     @property
     def _standard(self) -> DiagonalGaussian:
@@ -232,6 +251,26 @@ class FullGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
+    def natural_gradient(self, gradient: "FullGaussian", prior: Density) -> "FullGaussian":
+        """F⁻¹ times a gradient, by local coordinates in which F is nearly the identity.
+
+        With θ = m + L (δ + (I + M) ε), the Fisher information of δ and of the strictly lower part
+        of M is the identity at δ = 0, M = 0; of the diagonal of M it is 2. So F⁻¹ is a change to
+        these coordinates, half of the diagonal, and the change back.
+        """
+        del prior
+        unit = self._unit_lower  # L = diag(s) U
+        lower = jnp.tril(gradient.lower, -1)
+        diagonal = gradient.log_scale - jnp.sum(unit * lower, axis=1)
+        local = unit.T @ (lower + jnp.diag(diagonal))  # the gradient with respect to M
+        log_scale = 0.5 * jnp.diag(local)
+        moved = unit @ (jnp.tril(local, -1) + jnp.diag(log_scale))  # U M
+        return FullGaussian(
+            self.cholesky @ (self.cholesky.T @ gradient.mean),
+            log_scale,
+            jnp.tril(moved - log_scale[:, None] * unit, -1),
+        )
+
     @property
     def _unit_lower(self) -> Float[Array, "params params"]:
         return jnp.tril(self.lower, -1) + jnp.eye(self.mean.size, dtype=self.mean.dtype)
@@ -301,6 +340,27 @@ class LowRankGaussian(eqx.Module):
         squares = jnp.sum(jnp.square(scaled)) - jnp.sum(jnp.square(projected))
         log_determinant = 2 * jnp.sum(self.log_scale) + 2 * jnp.sum(jnp.log(jnp.diag(cholesky)))
         return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
+
+    def natural_gradient(self, gradient: "LowRankGaussian", prior: Density) -> "LowRankGaussian":
+        """F⁻¹ times a gradient, with F exact for the mean and approximate for scales and factor.
+
+        With Σ̃ = I + F Fᵀ and W = Fᵀ F, the information of log s is taken as its diagonal,
+        1 + Σ̃ⱼⱼ (Σ̃⁻¹)ⱼⱼ, and of the factor as Σ̃⁻¹ ⊗ W (I + W)⁻¹, damped where W vanishes.
+        """
+        del prior
+        factor, scale = self.factor, jnp.exp(self.log_scale)
+        identity = jnp.eye(factor.shape[1], dtype=factor.dtype)
+        gram = factor.T @ factor
+        explained = factor @ jnp.linalg.inv(identity + gram)
+        diagonal = 1 + jnp.sum(jnp.square(factor), axis=1)
+        inverse_diagonal = 1 - jnp.sum(explained * factor, axis=1)
+        along = gradient.factor @ (identity + gram) @ jnp.linalg.inv(gram + RANK_DAMPING * identity)
+        scaled_mean = scale * gradient.mean
+        return LowRankGaussian(
+            scale * (scaled_mean + factor @ (factor.T @ scaled_mean)),
+            gradient.log_scale / (1 + diagonal * inverse_diagonal),
+            along + factor @ (factor.T @ along),
+        )
 
 
 def log_prob_of_draw(

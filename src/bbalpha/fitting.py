@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from bbalpha.convergence import Convergence, check_tolerance
 from bbalpha.data import as_array, check_data, check_weights
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
@@ -17,16 +18,21 @@ from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_opti
 from bbalpha.engine.epochs import full_energy, run_steps
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.loop import Plan, train
+from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.engine.replicas import full_energy_many, replica_runner
+from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.posterior import Posterior
 from bbalpha.priors import DensityPrior, Prior, check_start
 from bbalpha.state import FitState, Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
-from bbalpha.training import NUM_SAMPLES, Family, init
+from bbalpha.training import NUM_SAMPLES, Family, by_name, init
 
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
+WHOLE_ROWS = 8192  # up to which natural-gradient steps take all rows at once
+LARGE_BATCH = 1024  # rows of their minibatches beyond that
+TOLERANCE = 0.02  # posterior deviations
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -54,10 +60,12 @@ def fit(
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
-    optimizer: Optimizer | None = None,
+    optimizer: Optimizer | str | None = None,
+    tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
     batch_size: int | None = None,
     num_samples: int = NUM_SAMPLES,
+    draws: Draws | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
     sample_weight: Float[Any, " rows"] | None = None,
@@ -95,12 +103,21 @@ def fit(
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
             instance, which is taken as it is. By default `bb.CappedGaussian`; if the prior is given
             by functions, whose variance is unknown, `bb.DiagonalGaussian`.
-        optimizer: any optax optimizer; by default Adam with a rate that falls along a cosine from
-            1e-2 to 0. The paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a
-            schedule for `alpha`: every new one is compiled again.
-        num_epochs: passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; 32 by default.
+        optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls along
+            a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q has
+            them and there are at most 1,000 parameters, else Adam. The paper's is
+            `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for `alpha`: every
+            new one is compiled again.
+        tolerance: when natural-gradient steps have converged: means and deviations are known to
+            this many posterior deviations. Then the fit ends.
+        num_epochs: the most passes over the data; by default as many as make 10,000 steps.
+        batch_size: |S|; by default 32 for Adam, and for natural gradients all data up to 8,192 rows,
+            else 1,024.
         num_samples: K, the draws of q for each minibatch.
+        draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
+            pairs whose covariance is the identity; "sobol", pairs of quasi-random numbers. By
+            default matched for natural gradients, else independent. All but independent need a
+            family whose noise is Gaussian.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.
         sample_weight: how many data points each row stands for; 1 by default.
@@ -121,7 +138,9 @@ def fit(
     >>> print(f"{posterior.mean:.1f} ± {posterior.variance**0.5:.1f}")
     1.1 ± 0.5
     """
-    rows, plan = prepare(data, sample_weight, batch_size, num_epochs)
+    check_tolerance(tolerance)
+    optimizer = by_name(optimizer, family, params, prior, transforms)
+    rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
     state = init(
         log_likelihood,
         params,
@@ -133,8 +152,9 @@ def fit(
         hyperparams=hyperparams,
         transforms=transforms,
         family=family,
-        optimizer=decaying_adam(plan.num_steps) if optimizer is None else optimizer,
+        optimizer=_made_for(plan, optimizer, params, num_samples, draws),
         num_samples=num_samples,
+        draws=draws,
         sample_chunk=sample_chunk,
         resample_every=resample_every,
     )
@@ -143,16 +163,18 @@ def fit(
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
-    watch = Watch(early_stopping, callback, plan)
+    judge = Convergence(tolerance) if state.is_natural else None
+    watch = Watch(plan, judge, early_stopping, callback)
     order = no_order(rows, plan.batch_size)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
-    if watch.best is not None and stopped != "non-finite":
-        state = watch.best
+    state = watch.result(state, stopped)
     energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
     info = watch.info(state, energies, stopped)
     posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
+    if judge is not None and stopped == "finished":
+        judge.warn(posterior)
     return posterior
 
 
@@ -168,10 +190,12 @@ def fit_many(
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
-    optimizer: Optimizer | None = None,
+    optimizer: Optimizer | str | None = None,
+    tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
     batch_size: int | None = None,
     num_samples: int = NUM_SAMPLES,
+    draws: Draws | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
     sample_weight: Any = None,
@@ -196,9 +220,11 @@ def fit_many(
         transforms: as for `fit`.
         family: as for `fit`.
         optimizer: as for `fit`.
+        tolerance: as for `fit`.
         num_epochs: as for `fit`.
         batch_size: as for `fit`.
         num_samples: as for `fit`.
+        draws: as for `fit`.
         sample_chunk: as for `fit`.
         resample_every: as for `fit`.
         sample_weight: as for `fit`, with a leading axis of replicas if `data_axis=0`.
@@ -263,6 +289,7 @@ def fit_many(
 def prepare(
     data: PyTree,
     sample_weight: Any,
+    optimizer: Any,
     batch_size: int | None,
     num_epochs: int | None,
     data_axis: int | None = None,
@@ -275,14 +302,16 @@ def prepare(
     sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
     check_weights(sample_weight, shape, "sample_weight")
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
-    batch_size = _used_batch_size(batch_size, num_rows)
+    batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
     num_batches = -(-num_rows // batch_size)
     num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
     return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
 
 
-def _used_batch_size(batch_size: int | None, num_rows: int) -> int:
+def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> int:
     num_slots = padded_length(num_rows)
+    if batch_size is None and natural:
+        return num_slots if num_rows <= WHOLE_ROWS else LARGE_BATCH
     if batch_size is None:
         return min(BATCH_SIZE, num_slots)
     if batch_size > num_slots:
@@ -291,6 +320,22 @@ def _used_batch_size(batch_size: int | None, num_rows: int) -> int:
             f"with {num_rows} data points, all of which now make one batch."
         )
     return min(batch_size, num_slots)
+
+
+def _made_for(
+    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
+) -> Optimizer:
+    """The optimizer itself, made for a run if it was given by name."""
+    match optimizer:
+        case "adam":
+            return decaying_adam(plan.num_steps)
+        case "natural":
+            share = 1 / plan.num_batches
+            matched = draws in (None, "matched")
+            size = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
+            return natural_gradients(highest_rate(size, num_samples, share, matched))
+        case _:
+            return optimizer
 
 
 def _check_schedule(state: FitState, plan: Plan) -> None:

@@ -35,8 +35,9 @@ class FitInfo:
     """The record of a run, for people to read.
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
-    held-out log-likelihood. `stopped` says why the run ended: "finished", "early", "callback",
-    "interrupted" or "non-finite"; it is "running" while a callback looks at it.
+    held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
+    is used up), "early", "callback", "interrupted" or "non-finite"; it is "running" while a callback
+    looks at it. `converged` says whether the result had stopped moving.
     """
 
     energies: tuple[float, ...] = ()
@@ -44,6 +45,7 @@ class FitInfo:
     num_steps: int = 0
     seconds: float = 0.0
     stopped: str = "finished"
+    converged: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from bbalpha.distributions import Density, DiagonalGaussian, Distribution, under_prior
 from bbalpha.energy import LogLikelihood, Number, alpha_energy
@@ -17,6 +17,8 @@ from bbalpha.engine.checks import check_log_likelihood
 from bbalpha.engine.draws import Noise, chunk_of_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
+from bbalpha.engine.noise import Draws, paired_noise, shifted_noise
+from bbalpha.natural import NaturalState
 from bbalpha.posterior import Posterior
 
 KEPT_NOISE = 2**25  # numbers of noise that a replica may keep from step to step: 128 MiB
@@ -34,6 +36,8 @@ class Method:
     sample_chunk: int | None
     resample_every: int
     alpha_schedule: Schedule | None
+    draws: Draws = "independent"
+    path_gradient: bool = False
 
     def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
         """The power at a step: constant, or given by the schedule."""
@@ -76,6 +80,7 @@ class FitState(eqx.Module):
     alpha: Float[Array, "..."]
     num_data: Float[Array, "..."]
     method: Method = eqx.field(static=True)
+    sobol_points: UInt32[Array, "pairs noise"] | None = None
 
     def posterior(self) -> Posterior:
         """The posterior so far; its energy on the full data is unknown and therefore NaN."""
@@ -94,6 +99,11 @@ class FitState(eqx.Module):
     def last_alpha(self) -> Float[Array, "..."]:
         """The power of the last step, or of the first if there was none."""
         return self.method.alpha_at(self.alpha, jnp.maximum(self.step - 1, 0))
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether the optimizer takes natural-gradient steps."""
+        return isinstance(self.optimizer_state, NaturalState)
 
     @property
     def dtype(self) -> Any:
@@ -115,10 +125,17 @@ class FitState(eqx.Module):
         return jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
 
     def noise_at(self, step: Int[Array, ""]) -> Noise:
-        """The noise of a step; left as keys if no other step shares it, or if it is large."""
+        """The noise of a step.
+
+        Independent noise is left as keys if no other step shares it, or if it is large.
+        """
         q, _ = _distributions(self, self.variables)
         keys = self.noise_keys(step)
         draw = jax.vmap(q.noise)
+        if self.sobol_points is not None:
+            return shifted_noise(self.sobol_points, keys[0], len(keys)).astype(self.dtype)
+        if self.method.draws != "independent":
+            return paired_noise(draw, keys, matched=self.method.draws == "matched")
         is_kept = self.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
         return draw(keys) if is_kept else keys
 
@@ -131,7 +148,8 @@ class FitState(eqx.Module):
             batch: any pytree of arrays whose first axis is the data points.
             weights: how many data points each of them stands for; N/|S| each by default.
         """
-        return _energy(self, self.variables, batch, weights, self.noise_keys(), self.last_alpha)
+        noise = self.noise_at(self.step)
+        return _energy(self, self.variables, batch, weights, noise, self.last_alpha)
 
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
@@ -146,7 +164,8 @@ class FitState(eqx.Module):
         energy, gradient = jax.value_and_grad(energy_of)(variables)
         extra = {}
         if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
-            extra = {"value": energy, "grad": gradient, "value_fn": energy_of}
+            _, prior = _distributions(self, variables)
+            extra = {"value": energy, "grad": gradient, "value_fn": energy_of, "prior": prior}
         updates, optimizer_state = self.optimizer.update(
             gradient, self.optimizer_state, variables, **extra
         )
@@ -199,6 +218,7 @@ def _energy(
         hyperparams=variables.hyperparams,
         weights=weights,
         sample_chunk=state.method.chunk(batch),
+        path_gradient=state.method.path_gradient,
     ).astype(state.dtype)
 
 

@@ -1,4 +1,4 @@
-"""When a fit ends: held-out scores, callbacks, and the record of the run."""
+"""When a fit ends: convergence, held-out scores, callbacks, and the record of the run."""
 
 import dataclasses
 import time
@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
+from bbalpha.convergence import ROUND_STEPS, Convergence
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams
 from bbalpha.engine.checks import check_counts
@@ -57,11 +58,12 @@ class EarlyStopping:
 
 @dataclasses.dataclass
 class Watch:
-    """What the host does between epochs: score held-out data, call back, keep the record."""
+    """What the host does between epochs: judge, score held-out data, call back, keep the record."""
 
-    early_stopping: EarlyStopping | None
-    callback: Callback | None
     plan: Plan
+    judge: Convergence | None = None
+    early_stopping: EarlyStopping | None = None
+    callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
     started: float = dataclasses.field(default_factory=time.perf_counter)
@@ -71,14 +73,28 @@ class Watch:
         """How many epochs may pass between two looks."""
         if self.callback is not None:
             return 1
-        return CHUNK_EPOCHS if self.early_stopping is None else self.early_stopping.every
+        if self.early_stopping is not None:
+            return self.early_stopping.every
+        return CHUNK_EPOCHS if self.judge is None else -(-ROUND_STEPS // self.plan.num_batches)
 
-    def look(self, state: FitState, energies: np.ndarray) -> str | None:
-        """The reason to stop now, if there is one."""
+    def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
+        """The state to go on with, and the reason to stop now, if there is one."""
         is_over = self._score(state)
+        if self.judge is not None:
+            state = self.judge.next_round(state)
         if self.callback and self.callback(state, self.info(state, energies, "running")):
-            return "callback"
-        return "early" if is_over else None
+            return state, "callback"
+        if is_over:
+            return state, "early"
+        return state, "converged" if self.judge and self.judge.converged else None
+
+    def result(self, state: FitState, stopped: str) -> FitState:
+        """The state that the fit returns: the best one, the average, or the last."""
+        if stopped == "non-finite":
+            return state
+        if self.best is not None:
+            return self.best
+        return state if self.judge is None else self.judge.result(state)
 
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """The record of the run so far."""
@@ -89,6 +105,7 @@ class Watch:
             num_steps=int(state.step),
             seconds=time.perf_counter() - self.started,
             stopped=stopped,
+            converged=self.judge is not None and self.judge.converged,
         )
 
     def _score(self, state: FitState) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree, UInt32
 
 from bbalpha.distributions import CappedGaussian, Density, DiagonalGaussian, Distribution
 from bbalpha.energy import LogLikelihood, Number
@@ -23,12 +23,15 @@ from bbalpha.engine.checks import (
     without_jit,
 )
 from bbalpha.engine.layout import Layout
+from bbalpha.engine.noise import Draws, check_draws, sobol_points
 from bbalpha.engine.optimizers import Optimizer, adam, as_tree
+from bbalpha.natural import NaturalState
 from bbalpha.priors import DensityPrior, Prior, as_prior, check_start
 from bbalpha.state import FitState, Method, Schedule, StepInfo, Variables
 
 Family = Any  # a class of distributions, an instance, or a function of the mean and the prior
 
+NATURAL_SIZE = 1000  # parameters up to which `fit` takes natural-gradient steps by default
 NUM_SAMPLES = 100  # K in Section 4; for a few parameters the draws cost almost nothing
 
 
@@ -46,6 +49,7 @@ def init(
     family: Family = None,
     optimizer: Optimizer | None = None,
     num_samples: int = NUM_SAMPLES,
+    draws: Draws | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
 ) -> FitState:
@@ -67,6 +71,7 @@ def init(
             decaying rate of `fit` needs the number of steps. Make one and reuse it: every new one
             is compiled again.
         num_samples: K, the draws of q for each minibatch.
+        draws: as for `fit`.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.
 
@@ -100,18 +105,31 @@ def init(
     q = _start_of(family, mean, prior)
     variables: Any = Variables(q, log_prior_scale, _as_arrays(hyperparams))
     optimizer = as_tree(adam(1e-3) if optimizer is None else optimizer)
+    optimizer_state = optimizer.init(variables)
+    natural = isinstance(optimizer_state, NaturalState)
+    draws = check_draws(draws, "matched" if natural else "independent")
     schedule = alpha if callable(alpha) else None
-    log_likelihood = without_jit(log_likelihood)
+    method = Method(
+        without_jit(log_likelihood),
+        layout,
+        num_samples,
+        sample_chunk,
+        resample_every,
+        schedule,
+        draws,
+        path_gradient=natural,
+    )
     return FitState(
         variables=variables,
-        optimizer_state=optimizer.init(variables),
+        optimizer_state=optimizer_state,
         optimizer=optimizer,
         step=jnp.zeros((), jnp.int32),
         key=as_keys(key, 0, "key"),
         prior=prior,
         alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
         num_data=jnp.asarray(num_data, mean.dtype),
-        method=Method(log_likelihood, layout, num_samples, sample_chunk, resample_every, schedule),
+        method=method,
+        sobol_points=_sobol_points(q, num_samples) if draws == "sobol" else None,
     )
 
 
@@ -147,7 +165,43 @@ def step(
     >>> print(f"{state.posterior().mean:.1f}")
     1.1
     """
-    return state.advance(batch, weights, state.noise_keys())
+    return state.advance(batch, weights, state.noise_at(state.step))
+
+
+def by_name(
+    optimizer: Any, family: Family, params: PyTree, prior: Prior, transforms: PyTree = None
+) -> Any:
+    """The optimizer, or "natural" or "adam" if it was given by that name or not at all.
+
+    Raises:
+        ValueError: if it is another name, or if q has no natural gradient.
+    """
+    if optimizer is not None and not isinstance(optimizer, str):
+        return optimizer
+    if optimizer not in (None, "natural", "adam"):
+        raise ValueError(
+            'optimizer must be "natural", "adam" or an optax optimizer; '
+            f"got optimizer={optimizer!r}."
+        )
+    if optimizer == "adam":
+        return optimizer
+    layout = Layout.of(params, transforms=transforms)
+    mean = layout.flatten(params)
+    q = _start_of(family, mean, as_prior(prior, layout, mean.dtype))
+    has_natural_gradient = hasattr(q, "natural_gradient")
+    if optimizer is None:
+        return "natural" if has_natural_gradient and layout.size <= NATURAL_SIZE else "adam"
+    if not has_natural_gradient:
+        raise ValueError(
+            'optimizer must not be "natural" for a family without a member natural_gradient; '
+            f"got a {type(q).__name__}."
+        )
+    return optimizer
+
+
+def _sobol_points(q: Distribution, num_samples: int) -> UInt32[Array, "pairs noise"]:
+    noise = jax.eval_shape(q.noise, jax.random.key(0))
+    return jnp.asarray(sobol_points(num_samples, noise.size))
 
 
 def _as_arrays(hyperparams: PyTree) -> PyTree:

@@ -1,0 +1,166 @@
+"""Has a fit converged? A test of stationarity on averages of its steps, with Monte Carlo error.
+
+A run of natural-gradient steps is cut into rounds, each of which reports its average. The last half
+of the rounds has converged when its own two halves agree, and its average is known, to within a
+tolerance in units of posterior deviations. The result of the fit is that average.
+"""
+
+import dataclasses
+import math
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bbalpha.engine.checks import warn
+from bbalpha.natural import Record
+
+ROUND_STEPS = 10  # the fewest steps that make a round
+FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
+MOST_ROUNDS = 48  # after which neighbors are merged, so that memory does not grow
+LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
+NUM_ERRORS = 2.0  # standard errors within which an average must be known
+NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
+LOWERED, MOST_LOWERED = 0.5, 4  # what happens to the highest rate when only noise is left
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit ended before its result stopped moving."""
+
+
+class Movement(NamedTuple):
+    """How far a fit still moved, or how uncertain it is, at its end.
+
+    Means count in posterior deviations, deviations relative to themselves, prior scales and
+    hyper-parameters as they are.
+    """
+
+    means: float = math.inf
+    deviations: float = math.inf
+    hyperparams: float = 0.0
+
+
+@dataclasses.dataclass
+class Convergence:
+    """The judge of one run: it collects rounds and says when they have converged."""
+
+    tolerance: float
+    rounds: list[Record] = dataclasses.field(default_factory=list)
+    movement: Movement = Movement()
+    is_noisy: bool = False  # no drift is visible, but the average is not known well enough
+    converged: bool = False
+    num_lowered: int = 0
+
+    def next_round(self, state: Any) -> Any:
+        """The state to go on with: its record is taken in, and its rate lowered if that helps."""
+        natural = state.optimizer_state
+        if self.converged or natural.record.num_steps < ROUND_STEPS:
+            return state
+        self.add(natural.record)
+        rate = natural.highest_rate
+        if self.is_noisy and self.num_lowered < MOST_LOWERED:
+            self.rounds = self.last_half()
+            self.num_lowered += 1
+            rate = rate * np.asarray(LOWERED, rate.dtype)
+        record = jax.tree.map(np.zeros_like, natural.record)
+        natural = natural._replace(record=record, highest_rate=rate)
+        return dataclasses.replace(state, optimizer_state=natural)
+
+    def result(self, state: Any) -> Any:
+        """The state with the average of the last rounds, unless they still drift."""
+        if not (self.converged or self.is_noisy):
+            return state
+        return dataclasses.replace(state, variables=self.average())
+
+    def warn(self, posterior: Any) -> None:
+        """Say how far the fit still moved, and what to do."""
+        steps = f"{posterior.info.num_steps:,} steps"
+        if not math.isfinite(self.movement.means):
+            fewest = FEWEST_ROUNDS * ROUND_STEPS
+            reason = f"{steps} are too few to judge, which takes at least {fewest}"
+        else:
+            reason = (
+                f"over the last half of {steps} the means still moved by up to "
+                f"{self.movement.means:.2g} posterior deviations and the deviations by up to "
+                f"{self.movement.deviations:.0%}"
+            )
+        warn(
+            f"fit did not converge: {reason}. Raise num_epochs, or loosen tolerance "
+            f"(now {self.tolerance:g}).",
+            ConvergenceWarning,
+        )
+
+    def add(self, record: Record) -> None:
+        """Take in one more round and judge the last ones."""
+        self.rounds.append(jax.tree.map(np.asarray, record))
+        if len(self.rounds) > MOST_ROUNDS:
+            first = len(self.rounds) % 2
+            pairs = zip(self.rounds[first::2], self.rounds[first + 1 :: 2], strict=True)
+            self.rounds = self.rounds[:first] + [_sum(list(pair)) for pair in pairs]
+        if len(self.rounds) >= FEWEST_ROUNDS:
+            self._judge(self.last_half())
+
+    def last_half(self) -> list[Record]:
+        """The rounds that are judged."""
+        return self.rounds[len(self.rounds) // 2 :]
+
+    def average(self) -> Any:
+        """The average variables of the rounds that are judged."""
+        total = _sum(self.last_half())
+        return jax.tree.map(
+            lambda leaf, like: (leaf / total.num_steps).astype(like.dtype),
+            total.variables,
+            self.rounds[-1].variables,
+        )
+
+    def _judge(self, rounds: list[Record]) -> None:
+        halves = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
+        positions = [[_position(record) for record in half] for half in halves]
+        unit = np.exp(np.mean([at[1] for at in positions[1]], axis=0))
+        means, deviations, others = (
+            _compare(*(np.array([at[part] for at in half]) for half in positions))
+            for part in range(3)
+        )
+        moved = (means[0] / unit, deviations[0], others[0])
+        errors = (means[1] / unit, deviations[1], others[1])
+        self.movement = Movement(
+            *(float(np.max(of_part, initial=0.0)) for of_part in moved),
+        )
+        movement, error = np.concatenate(moved), np.concatenate(errors)
+        has_traveled = sum(float(record.travel) for record in rounds) >= LEAST_TRAVEL
+        is_steady = bool(np.all(movement <= np.maximum(NOISE_ERRORS * 2 * error, self.tolerance)))
+        is_known = bool(np.all(np.maximum(movement, NUM_ERRORS * error) <= self.tolerance))
+        self.converged = has_traveled and is_known
+        self.is_noisy = has_traveled and is_steady and not is_known
+
+
+def check_tolerance(tolerance: Any) -> None:
+    """Raise unless the tolerance is a positive number."""
+    if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < math.inf:
+        raise ValueError(f"tolerance must be positive and finite; got tolerance={tolerance!r}.")
+
+
+def _position(record: Record) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Average means, log-deviations, and all other variables of a round."""
+    count = float(record.num_steps)
+    variables = record.variables
+    others = jax.tree.leaves((variables.log_prior_scale, variables.hyperparams))
+    flat = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in others)])
+    return record.mean / count, record.log_deviation / count, flat / count
+
+
+def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The difference of two sets of rounds, and the standard error of their common average."""
+    num_rounds = len(earlier) + len(later)
+    squares = (len(earlier) - 1) * np.var(earlier, axis=0, ddof=1)
+    squares = squares + (len(later) - 1) * np.var(later, axis=0, ddof=1)
+    error = np.sqrt(squares / (num_rounds - 2) / num_rounds)
+    return np.abs(np.mean(later, axis=0) - np.mean(earlier, axis=0)), error
+
+
+def _sum(records: list[Record]) -> Record:
+    def add(one: Record, other: Record) -> Record:
+        return jax.tree.map(lambda leaf, more: np.asarray(leaf, float) + more, one, other)
+
+    return reduce(add, records)

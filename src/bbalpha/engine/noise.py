@@ -1,0 +1,70 @@
+"""Noise for many draws at once: independent, in pairs of opposite sign, matched, or quasi-random.
+
+Pairs cancel every odd term of the energy. Matched pairs also have the identity as their covariance,
+so the quadratic terms are exact, and the gradient's noise is what is left of higher order.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, UInt32
+
+from bbalpha.engine import threefry
+
+Draws = Literal["independent", "antithetic", "matched", "sobol"]
+KINDS = ("independent", "antithetic", "matched", "sobol")
+
+MATCHED_SHARE = 3 / 8  # of the draws: the most numbers per draw whose covariance can be matched
+
+
+def check_draws(draws: Draws | None, default: Draws) -> Draws:
+    """The kind of draws, or the default.
+
+    Raises:
+        ValueError: if there is no such kind.
+    """
+    if draws is None:
+        return default
+    if draws not in KINDS:
+        raise ValueError(f"draws must be one of {', '.join(KINDS)}; got draws={draws!r}.")
+    return draws
+
+
+def paired_noise(
+    draw: Callable[[Key[Array, " draws"]], Float[Array, "draws noise"]],
+    keys: Key[Array, " draws"],
+    matched: bool,
+) -> Float[Array, "draws noise"]:
+    """The noise of half of the keys, and its negative; `matched` gives it unit covariance.
+
+    Covariances are matched as long as there are enough draws, see `MATCHED_SHARE`.
+    """
+    half = draw(keys[: (len(keys) + 1) // 2])
+    if matched and half.shape[1] <= MATCHED_SHARE * len(keys):
+        covariance = half.T @ half / len(half)
+        cholesky = jnp.linalg.cholesky(covariance)
+        half = jax.scipy.linalg.solve_triangular(cholesky, half.T, lower=True).T
+    return jnp.concatenate([half, -half])[: len(keys)]
+
+
+def sobol_points(num_draws: int, size: int) -> UInt32[np.ndarray, "pairs noise"]:
+    """Sobol points as 32-bit fractions, one for each pair of draws."""
+    from scipy.stats import qmc  # slow to import, and only needed here
+
+    num_points = (num_draws + 1) // 2
+    exponent = max(0, (num_points - 1).bit_length())
+    points = qmc.Sobol(size, scramble=False, bits=32).random_base2(exponent)[:num_points]
+    return (points * 2.0**32).astype(np.uint32)
+
+
+def shifted_noise(
+    points: UInt32[Array, "pairs noise"], key: Key[Array, ""], num_draws: int
+) -> Float[Array, "draws noise"]:
+    """Gaussian noise from Sobol points under a random digital shift, in pairs of opposite sign."""
+    shift = threefry.bits(key, points.shape[1])
+    uniform = ((points ^ shift[None]) >> 8).astype(jnp.float32) * np.float32(2**-24)
+    half = jax.scipy.special.ndtri(uniform + np.float32(2**-25))
+    return jnp.concatenate([half, -half])[:num_draws]

@@ -1,0 +1,158 @@
+"""Natural-gradient steps: the inverse Fisher information times the gradient, guarded.
+
+In units of q itself a step knows its own length: √(gᵀ F⁻¹ g) posterior deviations. The rate adapts:
+it grows while successive gradients agree and falls when they point back. A step that would raise
+the energy on the same data and draws, or leave the finite region, is not taken, and the next one is
+shorter. Prior scales and hyper-parameters, which have no Fisher information, move by Adam.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int, PyTree
+
+from bbalpha.distributions import under_prior
+from bbalpha.engine.noise import MATCHED_SHARE
+
+LOWEST_RATE = 0.1  # relative to the highest; below it averaging is better than a smaller rate
+FASTER, SLOWER = 1.15, 0.7  # changes of the rate when successive gradients agree or disagree
+AGREEMENT = 0.1  # cosine between successive gradients from which they count as agreeing
+SHORTER = 0.25  # how much of a refused step the next one may take
+ALLOWED_RISE = 1.0  # nats; steps along a path gradient may raise the energy by its noise
+ROUNDING = 1e-5  # of the energy, in single precision
+ADAM_RATE = 0.05  # of prior scales and hyper-parameters, times the highest rate
+ADAM = optax.scale_by_adam()
+
+
+class Record(NamedTuple):
+    """Sums over some steps: of the variables, of q's means and log-deviations, of the rates."""
+
+    variables: Any
+    mean: Float[Array, " params"]
+    log_deviation: Float[Array, " params"]
+    travel: Float[Array, ""]
+    num_steps: Int[Array, ""]
+
+
+class NaturalState(NamedTuple):
+    """What a natural-gradient step needs of the last one."""
+
+    highest_rate: Float[Array, ""]
+    rate: Float[Array, ""]
+    radius: Float[Array, ""]  # the longest step allowed, in posterior deviations
+    direction: Any
+    length: Float[Array, ""]
+    adam: PyTree
+    record: Record
+
+
+def highest_rate(num_params: int, num_samples: int, batch_share: float, matched: bool) -> float:
+    """The largest rate at which noisy steps still contract.
+
+    A step multiplies an error by I − ρ S, where S is the covariance of K draws, or of K/2 pairs. Its
+    mean square shrinks for ρ < 2/(1 + 2 (D + 1)/K), the fastest at half of that; matched draws have
+    S = I. A minibatch of a share of the data has a noise of its own, of variance 1/share.
+    """
+    is_matched = matched and num_params <= MATCHED_SHARE * num_samples
+    of_draws = 1.0 if is_matched else 1 / (1 + 2 * (num_params + 1) / num_samples)
+    return min(of_draws, batch_share)
+
+
+def natural_gradients(highest_rate: float) -> optax.GradientTransformationExtraArgs:
+    """An optimizer for the variables of a fit; its states and updates share one compiled program.
+
+    Its `update` needs the energy (`value`), the energy as a function of the variables (`value_fn`)
+    and the prior.
+    """
+    rate = jnp.asarray(highest_rate, float)
+    return optax.GradientTransformationExtraArgs(
+        Partial(_init_natural, rate), Partial(_update_natural)
+    )
+
+
+def empty_record(variables: Any) -> Record:
+    """The sums over no steps."""
+    zeros = jax.tree.map(jnp.zeros_like, variables)
+    zero = jnp.zeros((), variables.q.mean.dtype)
+    return Record(zeros, zeros.q.mean, zeros.q.mean, zero, jnp.zeros((), jnp.int32))
+
+
+def _init_natural(highest_rate: Float[Array, ""], variables: Any) -> NaturalState:
+    dtype = variables.q.mean.dtype
+    return NaturalState(
+        highest_rate=highest_rate.astype(dtype),
+        rate=highest_rate.astype(dtype),
+        radius=jnp.ones((), dtype),
+        direction=jax.tree.map(jnp.zeros_like, variables.q),
+        length=jnp.zeros((), dtype),
+        adam=ADAM.init(_rest(variables)),
+        record=empty_record(variables),
+    )
+
+
+def _update_natural(
+    gradient: Any,
+    state: NaturalState,
+    variables: Any,
+    *,
+    value: Float[Array, ""],
+    value_fn: Any,
+    prior: Any,
+    **_: Any,
+) -> tuple[Any, NaturalState]:
+    """The update of all variables, zero if the step is refused, and the next state."""
+    direction = variables.q.natural_gradient(gradient.q, prior)
+    length = jnp.sqrt(jnp.maximum(_dot(gradient.q, direction), 0.0))  # √(gᵀ F⁻¹ g)
+    rate = _adapted_rate(state, _dot(gradient.q, state.direction), length)
+    used = jnp.minimum(rate, state.radius / jnp.maximum(length, jnp.finfo(length.dtype).tiny))
+    rest, adam = ADAM.update(_rest(gradient), state.adam)
+    log_prior_scale, hyperparams = _scaled(-ADAM_RATE * state.highest_rate, rest)
+    update = variables._replace(
+        q=_scaled(-used, direction), log_prior_scale=log_prior_scale, hyperparams=hyperparams
+    )
+    moved = value_fn(optax.apply_updates(variables, update))
+    is_taken = moved <= value + ALLOWED_RISE + ROUNDING * jnp.abs(value)  # false if not finite
+    radius = jnp.where(used < rate, 2 * state.radius, state.radius)
+    next_state = NaturalState(
+        highest_rate=state.highest_rate,
+        rate=rate,
+        radius=jnp.where(is_taken, radius, SHORTER * used * length),
+        direction=direction,
+        length=length,
+        adam=adam,
+        record=_added(state.record, variables, prior, jnp.where(is_taken, used, 0.0)),
+    )
+    return jax.tree.map(lambda leaf: jnp.where(is_taken, leaf, 0.0), update), next_state
+
+
+def _adapted_rate(
+    state: NaturalState, product: Float[Array, ""], length: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The rate after comparing the gradient with the last direction."""
+    threshold = AGREEMENT * length * state.length
+    factor = jnp.where(product > threshold, FASTER, jnp.where(product < -threshold, SLOWER, 1.0))
+    return jnp.clip(state.rate * factor, LOWEST_RATE * state.highest_rate, state.highest_rate)
+
+
+def _added(record: Record, variables: Any, prior: Any, used: Float[Array, ""]) -> Record:
+    """The record with one more step."""
+    q = under_prior(variables.q, prior)
+    now = (variables, q.mean, 0.5 * jnp.log(q.variance), used, jnp.ones((), jnp.int32))
+    return Record(*jax.tree.map(jnp.add, tuple(record), now))
+
+
+def _rest(variables: Any) -> tuple[Any, PyTree]:
+    """The variables besides q."""
+    return variables.log_prior_scale, variables.hyperparams
+
+
+def _scaled(factor: Float[Array, ""], tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: factor * leaf, tree)
+
+
+def _dot(tree: PyTree, other: PyTree) -> Float[Array, ""]:
+    products = jax.tree.map(lambda leaf, of_other: jnp.sum(leaf * of_other), tree, other)
+    return sum(jax.tree.leaves(products), start=jnp.zeros(()))
