@@ -210,6 +210,7 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
         "num_steps": int,
         "seconds": float,
         "stopped": str,
+        "converged": bool,
     }
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
