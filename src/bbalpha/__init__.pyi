@@ -1,6 +1,6 @@
 """The public names, in the order in which to read the files of the method."""
 
-from .engine.layout import Layout
+from .engine.layout import Layout, Transform
 from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
 from .models import init_linear, init_mlp, linear, mlp
@@ -22,15 +22,19 @@ from .predictive import (
     predictive_quantiles,
     predictive_variance,
 )
+from .transforms import interval, ordered, positive, probability, simplex
 from .distributions import (
     CappedGaussian,
+    Density,
     DiagonalGaussian,
     Distribution,
     FullGaussian,
     LowRankGaussian,
 )
+from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
+from .summaries import Summary, SummaryRow
 from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
@@ -46,6 +50,7 @@ __version__: str
 
 __all__ = [
     "Layout",
+    "Transform",
     "log_ndtr",
     "Dataset",
     "Splits",
@@ -70,15 +75,24 @@ __all__ = [
     "predictive_mean",
     "predictive_quantiles",
     "predictive_variance",
+    "interval",
+    "ordered",
+    "positive",
+    "probability",
+    "simplex",
     "CappedGaussian",
+    "Density",
     "DiagonalGaussian",
     "Distribution",
     "FullGaussian",
     "LowRankGaussian",
+    "DensityPrior",
     "alpha_energy",
     "log_power_mean",
     "alpha_divergence",
     "log_alpha_divergence_on_grid",
+    "Summary",
+    "SummaryRow",
     "FitInfo",
     "Posterior",
     "FitState",

@@ -20,6 +20,15 @@ RANK_DAMPING = 0.1  # squared length added to a direction of the low-rank factor
 
 
 @runtime_checkable
+class Density(Protocol):
+    """What the energy asks of a prior: a log-density, up to a constant."""
+
+    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density log p₀(θ)."""
+        ...
+
+
+@runtime_checkable
 class Distribution(Protocol):
     """A distribution over a flat vector that can be reparameterized: θ = g(ε).
 
@@ -73,7 +82,7 @@ class DiagonalGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "DiagonalGaussian":
@@ -103,9 +112,7 @@ class DiagonalGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
-    def natural_gradient(
-        self, gradient: "DiagonalGaussian", prior: Distribution
-    ) -> "DiagonalGaussian":
+    def natural_gradient(self, gradient: "DiagonalGaussian", prior: Density) -> "DiagonalGaussian":
         """F⁻¹ times a gradient: Fisher information 1/vⱼ of mⱼ and ½ of log vⱼ."""
         del prior
         return DiagonalGaussian(self.variance * gradient.mean, 2 * gradient.log_variance)
@@ -132,7 +139,7 @@ class CappedGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_logit_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "CappedGaussian":
@@ -200,7 +207,7 @@ class FullGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "FullGaussian":
@@ -244,7 +251,7 @@ class FullGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
-    def natural_gradient(self, gradient: "FullGaussian", prior: Distribution) -> "FullGaussian":
+    def natural_gradient(self, gradient: "FullGaussian", prior: Density) -> "FullGaussian":
         """F⁻¹ times a gradient, by local coordinates in which F is nearly the identity.
 
         With θ = m + L (δ + (I + M) ε), the Fisher information of δ and of the strictly lower part
@@ -289,7 +296,7 @@ class LowRankGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         rank: int = 10,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
@@ -334,9 +341,7 @@ class LowRankGaussian(eqx.Module):
         log_determinant = 2 * jnp.sum(self.log_scale) + 2 * jnp.sum(jnp.log(jnp.diag(cholesky)))
         return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
 
-    def natural_gradient(
-        self, gradient: "LowRankGaussian", prior: Distribution
-    ) -> "LowRankGaussian":
+    def natural_gradient(self, gradient: "LowRankGaussian", prior: Density) -> "LowRankGaussian":
         """F⁻¹ times a gradient, with F exact for the mean and approximate for scales and factor.
 
         With Σ̃ = I + F Fᵀ and W = Fᵀ F, the information of log s is taken as its diagonal,
@@ -367,7 +372,7 @@ def log_prob_of_draw(
     return q.log_prob(params)
 
 
-def under_prior(q: Distribution, prior: Distribution) -> Distribution:
+def under_prior(q: Distribution, prior: Density) -> Distribution:
     """The distribution that q stands for under a prior."""
     if hasattr(q, "under"):
         return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]

@@ -7,7 +7,6 @@ from typing import Any
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.convergence import check_tolerance
-from bbalpha.distributions import CappedGaussian
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import no_order
 from bbalpha.engine.epochs import full_energy, run_steps
@@ -22,9 +21,10 @@ from bbalpha.planning import (
     prepare,
 )
 from bbalpha.posterior import Posterior
+from bbalpha.priors import Prior
 from bbalpha.state import Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
-from bbalpha.training import NUM_SAMPLES, Family, Prior, by_name, init
+from bbalpha.training import NUM_SAMPLES, Family, by_name, init
 
 TOLERANCE = 0.02  # posterior deviations
 
@@ -52,7 +52,8 @@ def fit(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
+    transforms: PyTree = None,
+    family: Family = None,
     optimizer: Optimizer | str | None = None,
     tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
@@ -82,11 +83,20 @@ def fit(
         key: all randomness of the fit.
         alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
             the step to the power makes a schedule.
-        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Distribution`.
+        prior: p₀, as a standard deviation; as a function `log_density(params)`, which need not be
+            normalized (the energy then misses the constant); as a tree like `params` of deviations
+            and functions, each the log-density of its leaf and summed over its entries; or as a
+            `Distribution` over the free numbers. A deviation of a parameter with a transform is one
+            of its free numbers. Functions take parameters in your units: the Jacobian is added.
         learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
+        transforms: the constraints of some parameters, such as `{"scale": bb.positive}`: a
+            dictionary, nested as `params` is, or a tree like `params` with None for the free ones;
+            if `params` is one array, a transform. `params`, results and draws are in your units,
+            and q is over the free numbers that the transforms start from.
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
-            instance, which is taken as it is.
+            instance, which is taken as it is. By default `bb.CappedGaussian`; if the prior is given
+            by functions, whose variance is unknown, `bb.DiagonalGaussian`.
         optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls
             along a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q
             has them and there are at most 1,000 parameters, else Adam. The paper's is
@@ -123,7 +133,7 @@ def fit(
     1.1 ± 0.5
     """
     check_tolerance(tolerance)
-    optimizer = by_name(optimizer, family, params, prior)
+    optimizer = by_name(optimizer, family, params, prior, transforms)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
     state = init(
         log_likelihood,
@@ -134,6 +144,7 @@ def fit(
         prior=prior,
         learn_prior=learn_prior,
         hyperparams=hyperparams,
+        transforms=transforms,
         family=family,
         optimizer=optimizer_for(plan, optimizer, params, num_samples, draws),
         num_samples=num_samples,

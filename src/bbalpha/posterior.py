@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.data import as_array, check_data
-from bbalpha.distributions import Distribution
+from bbalpha.distributions import Density, Distribution
 from bbalpha.engine import threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import (
@@ -24,6 +24,8 @@ from bbalpha.engine.checks import (
 )
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
+from bbalpha.priors import Prior
+from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
 
@@ -67,12 +69,13 @@ jax.tree_util.register_pytree_node(
 class Posterior(eqx.Module):
     """The approximate posterior q(θ) over a tree of parameters.
 
-    `q` and `prior` are distributions over the flat vector, `energy` is the BB-α energy on the full
-    data (lower is better), and `hyperparams` holds the learned hyper-parameters.
+    `q` and `prior` are distributions over the flat vector of free numbers, `energy` is the BB-α
+    energy on the full data (lower is better), and `hyperparams` holds the learned hyper-parameters.
+    Everything else is in the units of the model, where transforms put constraints on parameters.
     """
 
     q: Distribution
-    prior: Distribution
+    prior: Density
     hyperparams: PyTree
     alpha: Float[Array, ""]
     num_data: Float[Array, ""]
@@ -82,13 +85,22 @@ class Posterior(eqx.Module):
 
     @property
     def mean(self) -> PyTree:
-        """The mean of every parameter, in the tree of the model."""
-        return self.layout.unflatten(self.q.mean)
+        """The mean of every parameter, in the tree of the model.
+
+        Means and variances are exact for parameters without a transform. With one, they are
+        integrated numerically, or estimated from 16,384 fixed draws if the transform mixes entries,
+        as those of ordered vectors and simplexes do.
+        """
+        return mean_of(self.q, self.layout)
 
     @property
     def variance(self) -> PyTree:
         """The variance of every parameter, in the tree of the model."""
-        return self.layout.unflatten(self.q.variance)
+        return variance_of(self.q, self.layout)
+
+    def summary(self) -> Summary:
+        """Mean, deviation and 5 % and 95 % quantiles of every parameter; `print` shows a table."""
+        return summary_of(self.q, self.layout)
 
     def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
         """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
@@ -96,8 +108,12 @@ class Posterior(eqx.Module):
         return _sample(self.q, self.layout, as_keys(key, 0, "key"), num_samples)
 
     def log_prob(self, params: PyTree) -> Float[Array, ""]:
-        """The log-density log q(θ) of one tree of parameters."""
-        return self.q.log_prob(self.layout.flatten(params))
+        """The log-density log q(θ) of one tree of parameters; −∞ where a constraint is broken."""
+        vector = self.layout.flatten(params)
+        if not self.layout.is_constrained:
+            return self.q.log_prob(vector)
+        log_density = self.q.log_prob(vector) - sum(self.layout.log_det_jacobians(vector))
+        return jnp.where(jnp.all(jnp.isfinite(vector)), log_density, -jnp.inf)
 
     def predict(
         self,
@@ -148,8 +164,9 @@ class Posterior(eqx.Module):
         log_likelihood = without_jit(log_likelihood)
         extra = () if self.hyperparams is None else (self.hyperparams,)
         check_data(data)
+        params = jax.eval_shape(self.layout.unflatten, self.q.mean)
         check_log_likelihood(
-            lambda params, rows: log_likelihood(params, rows, *extra), self.mean, data
+            lambda params, rows: log_likelihood(params, rows, *extra), params, data
         )
         model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
         return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
@@ -168,7 +185,8 @@ class Posterior(eqx.Module):
         hyperparams: PyTree = None,
         *,
         q: Distribution | None = None,
-        prior: Distribution | None = None,
+        prior: Prior = None,
+        transforms: PyTree = None,
     ) -> "Posterior":
         """Read a posterior that `save` wrote.
 
@@ -177,7 +195,9 @@ class Posterior(eqx.Module):
             params: a tree with the names and shapes that were fitted, such as the start of `fit`.
             hyperparams: likewise, if hyper-parameters were learned.
             q: an example of q, needed only if its class is your own.
-            prior: likewise for the prior.
+            prior: likewise for the prior; if it was given by functions, what `fit` was given,
+                because a file holds no code.
+            transforms: what `fit` was given, needed only if a transform is your own.
 
         Raises:
             FileNotFoundError: if there is no such file.
@@ -185,7 +205,7 @@ class Posterior(eqx.Module):
         """
         from bbalpha.files.posterior_file import read_posterior
 
-        return read_posterior(path, params, hyperparams, q, prior)
+        return read_posterior(path, params, hyperparams, q, prior, transforms)
 
 
 def map_rows(

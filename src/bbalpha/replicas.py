@@ -12,7 +12,6 @@ from jaxtyping import Array, Key, PyTree
 
 from bbalpha.convergence import check_tolerance
 from bbalpha.data import as_array
-from bbalpha.distributions import CappedGaussian
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import no_order
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite
@@ -30,9 +29,10 @@ from bbalpha.planning import (
     prepare,
 )
 from bbalpha.posterior import Posterior
+from bbalpha.priors import DensityPrior, Prior, check_start
 from bbalpha.state import FitState, check_likelihood
 from bbalpha.stopping import ReplicaWatch, Watch
-from bbalpha.training import NUM_SAMPLES, Family, Prior, by_name, init
+from bbalpha.training import NUM_SAMPLES, Family, by_name, init
 
 
 def fit_many(
@@ -45,7 +45,8 @@ def fit_many(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
+    transforms: PyTree = None,
+    family: Family = None,
     optimizer: Optimizer | str | None = None,
     tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
@@ -73,6 +74,7 @@ def fit_many(
         prior: as for `fit`; the replicas share this and the settings below.
         learn_prior: as for `fit`.
         hyperparams: as for `fit`.
+        transforms: as for `fit`.
         family: as for `fit`.
         optimizer: as for `fit`.
         tolerance: as for `fit`.
@@ -109,7 +111,7 @@ def fit_many(
     keys = as_keys(keys, 1, "keys")
     _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
     one = jax.tree.map(lambda leaf: leaf[0], params)
-    optimizer = by_name(optimizer, family, one, prior)
+    optimizer = by_name(optimizer, family, one, prior, transforms)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs, data_axis)
     start = partial(
         init,
@@ -117,6 +119,7 @@ def fit_many(
         prior=prior,
         learn_prior=learn_prior,
         hyperparams=hyperparams,
+        transforms=transforms,
         family=family,
         optimizer=optimizer_for(plan, optimizer, one, num_samples, draws),
         num_samples=num_samples,
@@ -165,7 +168,13 @@ def _start_replicas(
     def start_one(params: PyTree, key: Array, power: Any, num_data: Array) -> FitState:
         return start(params, num_data=num_data, key=key, alpha=alpha if power is None else power)
 
-    return jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
+    state = jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
+    layout = state.method.layout
+    if layout.is_constrained or isinstance(state.prior, DensityPrior):
+        for place in range(len(keys)):  # `init` saw only traced values
+            one = jax.tree.map(lambda leaf, place=place: leaf[place], (params, state.prior))
+            check_start(one[0], layout, one[1])
+    return state
 
 
 def replica_of(state: FitState, replica: int) -> FitState:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
-from bbalpha.distributions import DiagonalGaussian, Distribution, under_prior
+from bbalpha.distributions import Density, DiagonalGaussian, Distribution, under_prior
 from bbalpha.energy import LogLikelihood, Number, alpha_energy
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_log_likelihood
@@ -76,7 +76,7 @@ class FitState(eqx.Module):
     optimizer: optax.GradientTransformation
     step: Int[Array, "..."]
     key: Key[Array, "..."]
-    prior: Distribution
+    prior: Density
     alpha: Float[Array, "..."]
     num_data: Float[Array, "..."]
     method: Method = eqx.field(static=True)
@@ -222,7 +222,7 @@ def _energy(
     ).astype(state.dtype)
 
 
-def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Distribution]:
+def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Density]:
     """The approximation q and the prior p₀ that the variables stand for."""
     prior = state.prior
     if variables.log_prior_scale is not None:
