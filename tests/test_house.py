@@ -28,7 +28,7 @@ DEFERRED = {("posterior", "files/posterior_file")}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {
-    *("flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
+    *("arviz_stats", "flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
     *("rich", "safetensors", "sklearn", "typer"),
 }
 

@@ -31,6 +31,8 @@ from .distributions import (
 )
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
+from .importance import Reweighted
+from .diagnostics import Diagnosis
 from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
@@ -78,6 +80,8 @@ __all__ = [
     "log_power_mean",
     "alpha_divergence",
     "log_alpha_divergence_on_grid",
+    "Reweighted",
+    "Diagnosis",
     "FitInfo",
     "Posterior",
     "FitState",

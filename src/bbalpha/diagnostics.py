@@ -1,0 +1,396 @@
+"""Diagnostics: how far q is from the exact posterior, and how noisy the fit was.
+
+Draws of q, the same for all data, are compared with the exact posterior (`importance`) and, in
+groups of as many draws as a step of the fit takes, with each other.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64, Int, Key, PyTree
+
+from bbalpha.energy import LogLikelihood, alpha_energy
+from bbalpha.engine import threefry
+from bbalpha.engine.checks import check_counts
+from bbalpha.engine.draws import chunk_of_draws
+from bbalpha.importance import (
+    Evidence,
+    Fitted,
+    check_draws,
+    highest_pareto_k,
+    log_likelihood_chunks,
+    log_prior_ratios,
+    pareto_smoothed,
+    weighted_sum,
+)
+
+GOOD_PARETO_K = 0.5  # Yao et al., 2018: below it the weights have a finite variance
+FEWEST_EFFECTIVE_DRAWS = 10  # Table 4: from ten draws on the bias is small
+LARGEST_BIAS = 0.1  # in posterior deviations
+LARGEST_BIAS_RATIO = 0.1  # to the deviation: less shows only after averaging 100 steps
+LARGEST_STANDARD_ERROR = 1.0  # nats; Kass & Raftery, 1995: a smaller difference says nothing
+OUTLIER = 3.0  # nats beyond log N: with Gaussian noise seen in fewer than 1 of 100 data sets
+
+ZERO = 1e-8  # powers below it equal variational Bayes to rounding, in double precision
+GROUPS_PER_BLOCK = 10
+FEWEST_GROUPS = 4  # two blocks of two
+LEFT_OUT = 100  # data points, those that fit worst, that are left out one by one
+LISTED = 5
+
+Shape = tuple[int, int, int]  # draws in all, groups in a block, draws in a group
+
+
+class Check(NamedTuple):
+    """A line of a diagnosis: what was checked, what was found, and whether that is good."""
+
+    name: str
+    value: str
+    passed: bool
+    verdict: str
+    threshold: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `posterior.diagnose` found; `print` shows it as a table of `checks`.
+
+    Attributes:
+        alpha: The power α of the fit.
+        num_samples: Number of draws that the diagnosis used.
+        fit_num_samples: K, the draws of a step of the fit.
+        pareto_k: k̂ of q against the exact posterior; lower is better.
+        effective_draws: For each data point, how many of the K draws count inside the energy: the
+            mean of 1 / Σₖ wₙₖ² for the weights wₙₖ ∝ (p(xₙ|θₖ)/f(θₖ))^α that sum to 1.
+        gradient_bias: Length of the bias of the energy's gradient with K draws.
+        gradient_deviation: Length of the standard deviation of that gradient.
+        in_posterior_deviations: Whether these two are lengths in posterior deviations; otherwise
+            they are root mean squares over the numbers that make up q.
+        energy: The energy on all data, with all draws; lower is better.
+        energy_standard_error: Its Monte Carlo error.
+        leave_one_out: For each data point, its approximate log predictive density if it is left
+            out; higher is better. For the hundred lowest this is PSIS-LOO with q as posterior,
+            wherever its own k̂ allows; for the others, and at first for all, the prediction
+            log E_q[p(xₙ|θ)/f(θ)] − log E_q[1/f(θ)] of q without one site.
+    """
+
+    alpha: float
+    num_samples: int
+    fit_num_samples: int
+    pareto_k: float
+    effective_draws: Float64[np.ndarray, " rows"]
+    gradient_bias: float
+    gradient_deviation: float
+    in_posterior_deviations: bool
+    energy: float
+    energy_standard_error: float
+    leave_one_out: Float64[np.ndarray, " rows"]
+
+    @property
+    def worst(self) -> tuple[int, ...]:
+        """The rows that fit worst, the worst first, at most five."""
+        return tuple(np.argsort(self.leave_one_out, kind="stable")[:LISTED].tolist())
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """Rows that fit so badly that Gaussian noise hardly explains it, the worst first."""
+        order = np.argsort(self.leave_one_out, kind="stable")
+        is_low = self.leave_one_out[order] < np.median(self.leave_one_out) - self._surprise
+        return tuple(order[is_low].tolist())
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The lines of the table."""
+        return (
+            self._closeness(),
+            self._draws_per_datum(),
+            self._gradient(),
+            self._energy(),
+            self._fit_of_data(),
+        )
+
+    def __str__(self) -> str:
+        title = f"q at α = {self.alpha:g}: {self.num_samples:,} draws, "
+        lines = [f"{title}{len(self.leave_one_out):,} rows of data", ""]
+        for name, value, passed, verdict, threshold in self.checks:
+            lines += [f"{name:26}{value}", f"  {'✓' if passed else '✗'} {verdict}"]
+            lines += [f"    threshold: {threshold}"]
+        listed = ", ".join(f"{row} ({self.leave_one_out[row]:.2f})" for row in self.worst)
+        return "\n".join([*lines, f"worst-fitted rows         {listed}"])
+
+    def _closeness(self) -> Check:
+        limit = highest_pareto_k(self.num_samples)
+        verdict = "far from the exact posterior: do not read parameters off q"
+        if self.pareto_k <= limit:
+            verdict = "usable: posterior.reweighted(...) corrects means and deviations"
+        if self.pareto_k <= min(GOOD_PARETO_K, limit):
+            verdict = "good: posterior.reweighted(...) corrects what is left"
+        return Check(
+            "q and exact posterior",
+            f"Pareto k {self.pareto_k:.2f}",
+            self.pareto_k <= limit,
+            verdict,
+            f"up to {GOOD_PARETO_K} good (Yao et al. 2018), up to {limit:.2g} usable (Vehtari et "
+            "al. 2024)",
+        )
+
+    def _draws_per_datum(self) -> Check:
+        low, median = np.min(self.effective_draws), np.median(self.effective_draws)
+        # With fewer draws than the threshold, or α = 0, nothing is lost to unequal weights.
+        passed = bool(low >= min(FEWEST_EFFECTIVE_DRAWS, self.fit_num_samples))
+        return Check(
+            "effective draws per datum",
+            f"{low:.1f} of {self.fit_num_samples} at least, median {median:.1f}",
+            passed,
+            "enough" if passed else "too few: raise num_samples of fit, or take α closer to 0",
+            f"at least {FEWEST_EFFECTIVE_DRAWS} (from there on the bias is small: Table 4 of the "
+            "paper)",
+        )
+
+    def _gradient(self) -> Check:
+        limit = LARGEST_BIAS_RATIO * self.gradient_deviation
+        units, rule = "", f"{LARGEST_BIAS_RATIO:g} deviations (lost in the noise of 100 steps)"
+        if self.in_posterior_deviations:
+            limit, units = LARGEST_BIAS, " posterior deviations"
+            rule = f"{LARGEST_BIAS:g} posterior deviations (length of the natural gradient)"
+        passed = self.gradient_bias <= limit
+        return Check(
+            "gradient of the energy",
+            f"bias {self.gradient_bias:.2g}, deviation {self.gradient_deviation:.2g}{units}",
+            passed,
+            "negligible bias" if passed else "biased: raise num_samples of fit",
+            f"bias up to {rule}",
+        )
+
+    def _energy(self) -> Check:
+        passed = self.energy_standard_error <= LARGEST_STANDARD_ERROR
+        return Check(
+            "energy",
+            f"{self.energy:.2f} ± {self.energy_standard_error:.2g}",
+            passed,
+            "precise enough to compare fits" if passed else "too noisy to compare fits",
+            f"standard error up to {LARGEST_STANDARD_ERROR:g} nat (less is not worth a mention: "
+            "Kass & Raftery 1995)",
+        )
+
+    def _fit_of_data(self) -> Check:
+        num_outliers, low = len(self.outliers), np.min(self.leave_one_out)
+        gap = np.median(self.leave_one_out) - low
+        rows = "row fits" if num_outliers == 1 else "rows fit"
+        return Check(
+            "leave-one-out density",
+            f"{low:.2f} at least, {gap:.1f} nats below the median",
+            num_outliers == 0,
+            f"{num_outliers} {rows} badly: look at them" if num_outliers else "no outliers",
+            f"log N + {OUTLIER:g} = {self._surprise:.1f} nats below (Gaussian noise: 1 in 100 data "
+            "sets)",
+        )
+
+    @property
+    def _surprise(self) -> float:
+        """How far below the median a score must lie to surprise among so many."""
+        return math.log(len(self.leave_one_out)) + OUTLIER
+
+
+def diagnose(
+    fitted: Fitted,
+    evidence: Evidence,
+    key: Key[Array, ""],
+    num_samples: int,
+    fit_num_samples: int,
+) -> Diagnosis:
+    """The diagnosis of q; see `Posterior.diagnose`."""
+    check_draws(num_samples)
+    check_counts(fit_num_samples=fit_num_samples)
+    if num_samples < FEWEST_GROUPS * fit_num_samples:
+        raise ValueError(
+            f"num_samples must be at least {FEWEST_GROUPS} times fit_num_samples, to compare "
+            f"groups of that size; got num_samples={num_samples} with "
+            f"fit_num_samples={fit_num_samples}."
+        )
+    alpha = float(fitted.alpha)
+    log_ratios = log_prior_ratios(fitted, key, num_samples)  # log p₀(θₖ)/q(θₖ)
+    log_site = -log_ratios / float(fitted.num_data)  # log f(θₖ)
+    energy, influence = 0.0, np.zeros(num_samples)
+    effective, scores = [], []
+    for log_likelihoods, rows in log_likelihood_chunks(fitted, evidence, key, num_samples):
+        weights = evidence.weights[rows]
+        log_ratios += weighted_sum(log_likelihoods, weights)
+        values = log_likelihoods - log_site[:, None]  # log p(xₙ|θₖ) − log f(θₖ)
+        means, slopes = _power_means(values, alpha)
+        energy -= weights @ means
+        influence -= weighted_sum(slopes, weights)
+        effective.append(_effective_draws(values, alpha, fit_num_samples))
+        scores.append(_power_means(values, 1.0)[0] - _power_means(-log_site[:, None], 1.0)[0])
+    bias, deviation = _gradient_errors(fitted, evidence, key, num_samples, fit_num_samples)
+    return Diagnosis(
+        alpha=alpha,
+        num_samples=num_samples,
+        fit_num_samples=fit_num_samples,
+        pareto_k=pareto_smoothed(log_ratios)[1],
+        effective_draws=np.concatenate(effective),
+        gradient_bias=bias,
+        gradient_deviation=deviation,
+        in_posterior_deviations=hasattr(fitted.q, "natural_gradient"),
+        energy=float(energy),
+        energy_standard_error=float(np.std(influence, ddof=1) / math.sqrt(num_samples)),
+        leave_one_out=_left_out(fitted, evidence, key, num_samples, np.concatenate(scores)),
+    )
+
+
+def _power_means(
+    values: Float64[np.ndarray, "draws rows"], alpha: float
+) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, "draws rows"]]:
+    """M_α over the draws, and how far each draw moves it, times the number of draws."""
+    if abs(alpha) < ZERO:
+        means = values.mean(axis=0)
+        return means, values - means
+    largest = np.max(alpha * values, axis=0)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    powers = np.exp(alpha * values - largest)
+    mean = powers.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (largest + np.log(mean)) / alpha, (powers / mean - 1) / alpha
+
+
+def _effective_draws(
+    values: Float64[np.ndarray, "draws rows"], alpha: float, size: int
+) -> Float64[np.ndarray, " rows"]:
+    """The effective number of draws 1 / Σₖ wₙₖ² of each datum, averaged over groups of `size`."""
+    num_groups = len(values) // size
+    exponents = alpha * values[: num_groups * size].reshape(num_groups, size, -1)
+    largest = exponents.max(axis=1, keepdims=True)
+    weights = np.exp(exponents - np.where(np.isfinite(largest), largest, 0.0))
+    squares = np.maximum(np.square(weights).sum(axis=1), np.finfo(float).tiny)
+    return (np.square(weights.sum(axis=1)) / squares).mean(axis=0)
+
+
+def _left_out(
+    fitted: Fitted,
+    evidence: Evidence,
+    key: Key[Array, ""],
+    num_samples: int,
+    scores: Float64[np.ndarray, " rows"],
+) -> Float64[np.ndarray, " rows"]:
+    """The scores, with PSIS-LOO in place of the lowest.
+
+    The cavity that gave the scores lacks the average site. A datum that pulls q towards itself is
+    told apart only if its own likelihood is divided out, by the weights 1/p(xₙ|θₖ).
+    """
+    scores, lowest = scores.copy(), np.sort(np.argsort(scores, kind="stable")[:LEFT_OUT])
+    limit = highest_pareto_k(num_samples)
+    for values, rows in log_likelihood_chunks(fitted, evidence, key, num_samples, lowest):
+        for row, of_draws in zip(rows, values.T, strict=True):
+            if np.isfinite(of_draws).all():
+                log_weights, pareto_k = pareto_smoothed(-of_draws)
+                score = np.logaddexp.reduce(log_weights + of_draws)
+                scores[row] = score if pareto_k <= limit else scores[row]
+    return scores
+
+
+def _gradient_errors(
+    fitted: Fitted,
+    evidence: Evidence,
+    key: Key[Array, ""],
+    num_samples: int,
+    size: int,
+) -> tuple[float, float]:
+    """The lengths of the bias and of the deviation of the gradient with `size` draws.
+
+    The draws make blocks of several groups. In a block, the mean gradient of the groups minus the
+    gradient with all its draws is the bias, apart from the 1/groups of it that the latter has too;
+    as both use the same draws, most of the noise cancels. The rest does, on average, in products of
+    the biases of two different blocks, whose mean is the squared length.
+    """
+    num_groups = num_samples // size
+    per_block = min(GROUPS_PER_BLOCK, num_groups // 2)
+    num_blocks = num_groups // per_block
+    shape = (num_samples, per_block, size)
+    biases, variances = [], []
+    for block in range(num_blocks):
+        of_groups, of_block = _summed_gradients(fitted, evidence, key, block, shape)
+        mean = jax.tree.map(lambda leaf: leaf.mean(axis=0), of_groups)
+        bias = jax.tree.map(lambda a, b: (a - b) / (1 - 1 / per_block), mean, of_block)
+        around = jax.tree.map(lambda leaf, mean: leaf - mean, of_groups, mean)
+        biases.append(bias)
+        variances.append(_squared_lengths(fitted, around).sum() / (per_block - 1))
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *biases)
+    total = jax.tree.map(lambda leaf: leaf.sum(axis=0, keepdims=True), stacked)
+    products = _squared_lengths(fitted, total)[0] - _squared_lengths(fitted, stacked).sum()
+    squared_bias = max(0.0, products / (num_blocks * (num_blocks - 1)))
+    return math.sqrt(squared_bias), math.sqrt(np.mean(variances))
+
+
+def _summed_gradients(
+    fitted: Fitted, evidence: Evidence, key: Key[Array, ""], block: int, shape: Shape
+) -> tuple[PyTree, PyTree]:
+    """The gradients of all groups and of the whole block, on all rows, in double precision."""
+    total = None
+    for data, weights, _ in evidence.chunks(shape[1] * shape[2]):
+        arrays = jnp.asarray(weights), jnp.asarray(block)
+        found = _gradients(fitted, evidence.log_likelihood, data, *arrays, key, shape)
+        found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+        total = found if total is None else jax.tree.map(np.add, total, found)
+    assert total is not None  # there is at least one row
+    return total
+
+
+@eqx.filter_jit
+def _gradients(
+    fitted: Fitted,
+    log_likelihood: LogLikelihood,
+    rows: PyTree,
+    weights: Float[Array, " rows"],
+    block: Int[Array, ""],
+    key: Key[Array, ""],
+    shape: Shape,
+) -> tuple[PyTree, PyTree]:
+    num_samples, per_block, size = shape
+
+    def gradient(keys: Key[Array, " draws"]) -> PyTree:
+        def energy(q: PyTree) -> Float[Array, ""]:
+            return alpha_energy(
+                log_likelihood,
+                q,
+                fitted.prior,
+                rows,
+                keys,
+                alpha=fitted.alpha,
+                num_data=fitted.num_data,
+                layout=fitted.layout,
+                hyperparams=fitted.hyperparams,
+                weights=weights,
+                sample_chunk=chunk_of_draws(fitted.layout.size, len(weights), len(keys)),
+            )
+
+        return jax.grad(energy)(fitted.q)
+
+    keys = threefry.consecutive(key, num_samples)
+    keys = jax.lax.dynamic_slice_in_dim(keys, block * per_block * size, per_block * size)
+    return jax.lax.map(gradient, keys.reshape(per_block, size)), gradient(keys)
+
+
+def _squared_lengths(fitted: Fitted, gradients: PyTree) -> Float64[np.ndarray, " gradients"]:
+    """gᵀ F⁻¹ g of each gradient if q knows its Fisher information F, else its mean square."""
+    q = fitted.q
+    size = 1 if hasattr(q, "natural_gradient") else sum(leaf.size for leaf in jax.tree.leaves(q))
+    stacked = jax.tree.map(jnp.asarray, gradients)
+    return np.asarray(_lengths(fitted, stacked), np.float64) / size
+
+
+@eqx.filter_jit
+def _lengths(fitted: Fitted, gradients: PyTree) -> Float[Array, " gradients"]:
+    def squared_length(gradient: PyTree) -> Float[Array, ""]:
+        natural = gradient
+        if hasattr(fitted.q, "natural_gradient"):
+            natural = fitted.q.natural_gradient(  # pyright: ignore[reportAttributeAccessIssue]
+                gradient, fitted.prior
+            )
+        products = jax.tree.map(lambda a, b: jnp.vdot(a, b), gradient, natural)
+        return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+
+    return jax.vmap(squared_length)(gradients)
