@@ -19,17 +19,16 @@ from bbalpha.engine import threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.draws import chunk_of_draws
 from bbalpha.importance import (
-    Evidence,
+    Draws,
     Fitted,
-    check_draws,
+    effective_size,
     highest_pareto_k,
-    log_likelihood_chunks,
-    log_prior_ratios,
     pareto_smoothed,
     weighted_sum,
 )
 
-GOOD_PARETO_K = 0.5  # Yao et al., 2018: below it the weights have a finite variance
+CLOSE_PARETO_K = 0.5  # Yao et al., 2018: below it the weights have a finite variance
+CLOSE_EFFICIENCY = 0.9  # 1/(1 + χ²), χ² the divergence of the posterior from q
 FEWEST_EFFECTIVE_DRAWS = 10  # Table 4: from ten draws on the bias is small
 LARGEST_BIAS = 0.1  # in posterior deviations
 LARGEST_BIAS_RATIO = 0.1  # to the deviation: less shows only after averaging 100 steps
@@ -63,7 +62,9 @@ class Diagnosis:
         alpha: The power α of the fit.
         num_samples: Number of draws that the diagnosis used.
         fit_num_samples: K, the draws of a step of the fit.
-        pareto_k: k̂ of q against the exact posterior; lower is better.
+        pareto_k: k̂ of q against the exact posterior: high if q is too narrow. Lower is better.
+        efficiency: Effective draws of the exact posterior per draw of q, at most 1: low also if q
+            is too wide. Higher is better.
         effective_draws: For each data point, how many of the K draws count inside the energy: the
             mean of 1 / Σₖ wₙₖ² for the weights wₙₖ ∝ (p(xₙ|θₖ)/f(θₖ))^α that sum to 1.
         gradient_bias: Length of the bias of the energy's gradient with K draws.
@@ -73,15 +74,15 @@ class Diagnosis:
         energy: The energy on all data, with all draws; lower is better.
         energy_standard_error: Its Monte Carlo error.
         leave_one_out: For each data point, its approximate log predictive density if it is left
-            out; higher is better. For the hundred lowest this is PSIS-LOO with q as posterior,
-            wherever its own k̂ allows; for the others, and at first for all, the prediction
-            log E_q[p(xₙ|θ)/f(θ)] − log E_q[1/f(θ)] of q without one site.
+            out; higher is better. It is log E_q[p(xₙ|θ)/f(θ)] − log E_q[1/f(θ)], the prediction of
+            q without one site; for the hundred lowest, PSIS-LOO wherever its own k̂ allows.
     """
 
     alpha: float
     num_samples: int
     fit_num_samples: int
     pareto_k: float
+    efficiency: float
     effective_draws: Float64[np.ndarray, " rows"]
     gradient_bias: float
     gradient_deviation: float
@@ -114,55 +115,54 @@ class Diagnosis:
         )
 
     def __str__(self) -> str:
-        title = f"q at α = {self.alpha:g}: {self.num_samples:,} draws, "
-        lines = [f"{title}{len(self.leave_one_out):,} rows of data", ""]
+        num_rows = len(self.leave_one_out)
+        lines = [f"q at α = {self.alpha:g}, {num_rows:,} rows, {self.num_samples:,} draws", ""]
         for name, value, passed, verdict, threshold in self.checks:
-            lines += [f"{name:26}{value}", f"  {'✓' if passed else '✗'} {verdict}"]
-            lines += [f"    threshold: {threshold}"]
+            lines += [f"{name:27}{value:41}{'✓' if passed else '✗'} {verdict}"]
+            lines += [f"    {threshold}"]
         listed = ", ".join(f"{row} ({self.leave_one_out[row]:.2f})" for row in self.worst)
-        return "\n".join([*lines, f"worst-fitted rows         {listed}"])
+        return "\n".join([*lines, f"{'worst-fitted rows':27}{listed}"])
 
     def _closeness(self) -> Check:
         limit = highest_pareto_k(self.num_samples)
-        verdict = "far from the exact posterior: do not read parameters off q"
-        if self.pareto_k <= limit:
-            verdict = "usable: posterior.reweighted(...) corrects means and deviations"
-        if self.pareto_k <= min(GOOD_PARETO_K, limit):
-            verdict = "good: posterior.reweighted(...) corrects what is left"
+        close, passed = min(CLOSE_PARETO_K, limit), self.pareto_k <= limit
+        verdict = "reweight to read off parameters" if passed else "far off: trust no parameters"
+        if self.pareto_k <= close and self.efficiency >= CLOSE_EFFICIENCY:
+            verdict = "close"
         return Check(
-            "q and exact posterior",
-            f"Pareto k {self.pareto_k:.2f}",
-            self.pareto_k <= limit,
+            "q against the posterior",
+            f"Pareto k {self.pareto_k:.2f}, efficiency {self.efficiency:.0%}",
+            passed,
             verdict,
-            f"up to {GOOD_PARETO_K} good (Yao et al. 2018), up to {limit:.2g} usable (Vehtari et "
-            "al. 2024)",
+            f"close: k ≤ {close:.2g} and {CLOSE_EFFICIENCY:.0%} (Yao et al. 2018); reweighting "
+            f"works: k ≤ {limit:.2g} (Vehtari et al. 2024)",
         )
 
     def _draws_per_datum(self) -> Check:
         low, median = np.min(self.effective_draws), np.median(self.effective_draws)
-        # With fewer draws than the threshold, or α = 0, nothing is lost to unequal weights.
+        # Fewer draws than the threshold are the user's choice; here only their weights count.
         passed = bool(low >= min(FEWEST_EFFECTIVE_DRAWS, self.fit_num_samples))
         return Check(
             "effective draws per datum",
-            f"{low:.1f} of {self.fit_num_samples} at least, median {median:.1f}",
+            f"lowest {low:.1f}, median {median:.1f} of {self.fit_num_samples}",
             passed,
-            "enough" if passed else "too few: raise num_samples of fit, or take α closer to 0",
-            f"at least {FEWEST_EFFECTIVE_DRAWS} (from there on the bias is small: Table 4 of the "
-            "paper)",
+            "enough" if passed else "too few: fit with more draws",
+            f"at least {FEWEST_EFFECTIVE_DRAWS}, from where the bias is small (BB-α paper, Table "
+            "4)",
         )
 
     def _gradient(self) -> Check:
         limit = LARGEST_BIAS_RATIO * self.gradient_deviation
-        units, rule = "", f"{LARGEST_BIAS_RATIO:g} deviations (lost in the noise of 100 steps)"
+        rule = f"{LARGEST_BIAS_RATIO:g} deviations, lost in the noise of 100 averaged steps"
         if self.in_posterior_deviations:
-            limit, units = LARGEST_BIAS, " posterior deviations"
-            rule = f"{LARGEST_BIAS:g} posterior deviations (length of the natural gradient)"
+            limit = LARGEST_BIAS
+            rule = f"{LARGEST_BIAS:g}, in posterior deviations (length of the natural gradient)"
         passed = self.gradient_bias <= limit
         return Check(
             "gradient of the energy",
-            f"bias {self.gradient_bias:.2g}, deviation {self.gradient_deviation:.2g}{units}",
+            f"bias {self.gradient_bias:.2g}, deviation {self.gradient_deviation:.2g}",
             passed,
-            "negligible bias" if passed else "biased: raise num_samples of fit",
+            "negligible bias" if passed else "biased: fit with more draws",
             f"bias up to {rule}",
         )
 
@@ -173,21 +173,21 @@ class Diagnosis:
             f"{self.energy:.2f} ± {self.energy_standard_error:.2g}",
             passed,
             "precise enough to compare fits" if passed else "too noisy to compare fits",
-            f"standard error up to {LARGEST_STANDARD_ERROR:g} nat (less is not worth a mention: "
-            "Kass & Raftery 1995)",
+            f"error up to {LARGEST_STANDARD_ERROR:g} nat; less is not worth a mention (Kass & "
+            "Raftery 1995)",
         )
 
     def _fit_of_data(self) -> Check:
         num_outliers, low = len(self.outliers), np.min(self.leave_one_out)
         gap = np.median(self.leave_one_out) - low
-        rows = "row fits" if num_outliers == 1 else "rows fit"
+        found = f"{num_outliers} outlier{'s' if num_outliers > 1 else ''}: look at the rows below"
         return Check(
             "leave-one-out density",
-            f"{low:.2f} at least, {gap:.1f} nats below the median",
+            f"lowest {low:.2f}, {gap:.1f} below the median",
             num_outliers == 0,
-            f"{num_outliers} {rows} badly: look at them" if num_outliers else "no outliers",
-            f"log N + {OUTLIER:g} = {self._surprise:.1f} nats below (Gaussian noise: 1 in 100 data "
-            "sets)",
+            found if num_outliers else "no outliers",
+            f"up to log N + {OUTLIER:g} = {self._surprise:.1f} below (Gaussian noise exceeds it in "
+            "1 of 100 data sets)",
         )
 
     @property
@@ -196,49 +196,43 @@ class Diagnosis:
         return math.log(len(self.leave_one_out)) + OUTLIER
 
 
-def diagnose(
-    fitted: Fitted,
-    evidence: Evidence,
-    key: Key[Array, ""],
-    num_samples: int,
-    fit_num_samples: int,
-) -> Diagnosis:
-    """The diagnosis of q; see `Posterior.diagnose`."""
-    check_draws(num_samples)
-    check_counts(fit_num_samples=fit_num_samples)
-    if num_samples < FEWEST_GROUPS * fit_num_samples:
+def diagnose(draws: Draws, size: int) -> Diagnosis:
+    """The diagnosis of q for steps of `size` draws; see `Posterior.diagnose`."""
+    fitted, num_samples = draws.fitted, draws.num_samples
+    check_counts(fit_num_samples=size)
+    if num_samples < FEWEST_GROUPS * size:
         raise ValueError(
             f"num_samples must be at least {FEWEST_GROUPS} times fit_num_samples, to compare "
-            f"groups of that size; got num_samples={num_samples} with "
-            f"fit_num_samples={fit_num_samples}."
+            f"groups of that size; got num_samples={num_samples} with fit_num_samples={size}."
         )
-    alpha = float(fitted.alpha)
-    log_ratios = log_prior_ratios(fitted, key, num_samples)  # log p₀(θₖ)/q(θₖ)
-    log_site = -log_ratios / float(fitted.num_data)  # log f(θₖ)
+    alpha, log_ratios = float(fitted.alpha), draws.log_prior_ratios()  # log p₀(θₖ)/q(θₖ)
+    log_site = -log_ratios[:, None] / float(fitted.num_data)  # log f(θₖ)
     energy, influence = 0.0, np.zeros(num_samples)
     effective, scores = [], []
-    for log_likelihoods, rows in log_likelihood_chunks(fitted, evidence, key, num_samples):
-        weights = evidence.weights[rows]
+    for log_likelihoods, rows in draws.log_likelihoods():
+        weights = draws.row_weights[rows]
         log_ratios += weighted_sum(log_likelihoods, weights)
-        values = log_likelihoods - log_site[:, None]  # log p(xₙ|θₖ) − log f(θₖ)
+        values = log_likelihoods - log_site  # log p(xₙ|θₖ) − log f(θₖ)
         means, slopes = _power_means(values, alpha)
         energy -= weights @ means
         influence -= weighted_sum(slopes, weights)
-        effective.append(_effective_draws(values, alpha, fit_num_samples))
-        scores.append(_power_means(values, 1.0)[0] - _power_means(-log_site[:, None], 1.0)[0])
-    bias, deviation = _gradient_errors(fitted, evidence, key, num_samples, fit_num_samples)
+        effective.append(_effective_draws(values, alpha, size))
+        scores.append(_power_means(values, 1.0)[0] - _power_means(-log_site, 1.0)[0])
+    log_weights, pareto_k = pareto_smoothed(log_ratios)
+    bias, deviation = _gradient_errors(draws, size)
     return Diagnosis(
         alpha=alpha,
         num_samples=num_samples,
-        fit_num_samples=fit_num_samples,
-        pareto_k=pareto_smoothed(log_ratios)[1],
+        fit_num_samples=size,
+        pareto_k=pareto_k,
+        efficiency=effective_size(np.exp(log_weights)) / num_samples,
         effective_draws=np.concatenate(effective),
         gradient_bias=bias,
         gradient_deviation=deviation,
         in_posterior_deviations=hasattr(fitted.q, "natural_gradient"),
         energy=float(energy),
         energy_standard_error=float(np.std(influence, ddof=1) / math.sqrt(num_samples)),
-        leave_one_out=_left_out(fitted, evidence, key, num_samples, np.concatenate(scores)),
+        leave_one_out=_left_out(draws, np.concatenate(scores)),
     )
 
 
@@ -269,21 +263,15 @@ def _effective_draws(
     return (np.square(weights.sum(axis=1)) / squares).mean(axis=0)
 
 
-def _left_out(
-    fitted: Fitted,
-    evidence: Evidence,
-    key: Key[Array, ""],
-    num_samples: int,
-    scores: Float64[np.ndarray, " rows"],
-) -> Float64[np.ndarray, " rows"]:
+def _left_out(draws: Draws, scores: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
     """The scores, with PSIS-LOO in place of the lowest.
 
     The cavity that gave the scores lacks the average site. A datum that pulls q towards itself is
     told apart only if its own likelihood is divided out, by the weights 1/p(xₙ|θₖ).
     """
     scores, lowest = scores.copy(), np.sort(np.argsort(scores, kind="stable")[:LEFT_OUT])
-    limit = highest_pareto_k(num_samples)
-    for values, rows in log_likelihood_chunks(fitted, evidence, key, num_samples, lowest):
+    limit = highest_pareto_k(draws.num_samples)
+    for values, rows in draws.log_likelihoods(lowest):
         for row, of_draws in zip(rows, values.T, strict=True):
             if np.isfinite(of_draws).all():
                 log_weights, pareto_k = pareto_smoothed(-of_draws)
@@ -292,13 +280,7 @@ def _left_out(
     return scores
 
 
-def _gradient_errors(
-    fitted: Fitted,
-    evidence: Evidence,
-    key: Key[Array, ""],
-    num_samples: int,
-    size: int,
-) -> tuple[float, float]:
+def _gradient_errors(draws: Draws, size: int) -> tuple[float, float]:
     """The lengths of the bias and of the deviation of the gradient with `size` draws.
 
     The draws make blocks of several groups. In a block, the mean gradient of the groups minus the
@@ -306,13 +288,13 @@ def _gradient_errors(
     as both use the same draws, most of the noise cancels. The rest does, on average, in products of
     the biases of two different blocks, whose mean is the squared length.
     """
-    num_groups = num_samples // size
+    fitted, num_groups = draws.fitted, draws.num_samples // size
     per_block = min(GROUPS_PER_BLOCK, num_groups // 2)
     num_blocks = num_groups // per_block
-    shape = (num_samples, per_block, size)
+    shape = (draws.num_samples, per_block, size)
     biases, variances = [], []
     for block in range(num_blocks):
-        of_groups, of_block = _summed_gradients(fitted, evidence, key, block, shape)
+        of_groups, of_block = _summed_gradients(draws, block, shape)
         mean = jax.tree.map(lambda leaf: leaf.mean(axis=0), of_groups)
         bias = jax.tree.map(lambda a, b: (a - b) / (1 - 1 / per_block), mean, of_block)
         around = jax.tree.map(lambda leaf, mean: leaf - mean, of_groups, mean)
@@ -321,18 +303,16 @@ def _gradient_errors(
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *biases)
     total = jax.tree.map(lambda leaf: leaf.sum(axis=0, keepdims=True), stacked)
     products = _squared_lengths(fitted, total)[0] - _squared_lengths(fitted, stacked).sum()
-    squared_bias = max(0.0, products / (num_blocks * (num_blocks - 1)))
+    squared_bias = np.maximum(0.0, products / (num_blocks * (num_blocks - 1)))  # NaN stays NaN
     return math.sqrt(squared_bias), math.sqrt(np.mean(variances))
 
 
-def _summed_gradients(
-    fitted: Fitted, evidence: Evidence, key: Key[Array, ""], block: int, shape: Shape
-) -> tuple[PyTree, PyTree]:
+def _summed_gradients(draws: Draws, block: int, shape: Shape) -> tuple[PyTree, PyTree]:
     """The gradients of all groups and of the whole block, on all rows, in double precision."""
     total = None
-    for data, weights, _ in evidence.chunks(shape[1] * shape[2]):
-        arrays = jnp.asarray(weights), jnp.asarray(block)
-        found = _gradients(fitted, evidence.log_likelihood, data, *arrays, key, shape)
+    for data, weights, _ in draws.chunks(shape[1] * shape[2]):
+        arrays = data, jnp.asarray(weights), jnp.asarray(block), draws.key
+        found = _gradients(draws.fitted, draws.log_likelihood, *arrays, shape)
         found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
         total = found if total is None else jax.tree.map(np.add, total, found)
     assert total is not None  # there is at least one row

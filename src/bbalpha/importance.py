@@ -99,7 +99,7 @@ class Reweighted(eqx.Module):
     @property
     def effective_size(self) -> float:
         """How many equally weighted draws these are worth, 1 / Σₖ wₖ²."""
-        return float(1 / np.sum(np.square(self.weights)))
+        return effective_size(self.weights)
 
     def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
         """Draws of the exact posterior: the draws of q, each taken as often as its weight says.
@@ -120,38 +120,44 @@ class Reweighted(eqx.Module):
         return jnp.asarray(np.tensordot(self.weights, values, axes=1), leaf.dtype)
 
 
-class Evidence(NamedTuple):
-    """The data of a posterior with their log-likelihood, checked."""
+class Draws(NamedTuple):
+    """Draws of q, and the data that weight them, checked; made anew whenever they are needed."""
 
+    fitted: Fitted
     log_likelihood: Callable[..., Any]
     data: PyTree
-    weights: Float64[np.ndarray, " rows"]  # how many data points each row stands for
+    row_weights: Float64[np.ndarray, " rows"]  # how many data points each row stands for
+    key: Key[Array, ""]
+    num_samples: int
 
     @classmethod
     def of(
-        cls, fitted: Fitted, log_likelihood: Any, data: PyTree, sample_weight: Any
-    ) -> "Evidence":
-        """The data, if they can be those that q was fitted to.
+        cls,
+        fitted: Fitted,
+        log_likelihood: Any,
+        data: PyTree,
+        key: Any,
+        num_samples: int,
+        sample_weight: Any = None,
+    ) -> "Draws":
+        """Draws of a posterior, given the log-likelihood and the data it was fitted to.
 
         Raises:
-            TypeError: if the log-likelihood is not a function.
-            ValueError: if data, weights or log-likelihood break their rules.
+            TypeError: if an argument is of the wrong kind.
+            ValueError: if an argument breaks its rule, with its value.
         """
         if not callable(log_likelihood):
             raise TypeError(
                 "log_likelihood must be the function that was given to fit; "
                 f"got {type(log_likelihood).__name__}."
             )
-        num_rows = check_data(data)
-        weights = np.ones(num_rows) if sample_weight is None else np.asarray(sample_weight)
-        check_weights(weights, (num_rows,), "sample_weight")
-        weights = weights.astype(np.float64)
-        num_data = float(fitted.num_data)
-        if not math.isclose(weights.sum(), num_data, rel_tol=1e-5):  # num_data is in single
+        check_counts(num_samples=num_samples)
+        if num_samples < FEWEST_DRAWS:
             raise ValueError(
-                "data must be all that the posterior was fitted to, with the same sample_weight: "
-                f"{num_data:g} data points; got {weights.sum():g}."
+                f"num_samples must be at least {FEWEST_DRAWS}, because a Pareto distribution is "
+                f"fitted to the largest weights; got num_samples={num_samples}."
             )
+        key, weights = as_keys(key, 0, "key"), _row_weights(fitted, data, sample_weight)
         log_likelihood, extra = without_jit(log_likelihood), _hyperparams(fitted)
         vector = jax.ShapeDtypeStruct(fitted.q.mean.shape, fitted.q.mean.dtype)
         check_log_likelihood(
@@ -159,7 +165,34 @@ class Evidence(NamedTuple):
             jax.eval_shape(fitted.layout.unflatten, vector),
             data,
         )
-        return cls(log_likelihood, jax.tree.map(as_array, data), weights)
+        data = jax.tree.map(as_array, data)
+        return cls(fitted, log_likelihood, data, weights, key, num_samples)
+
+    def log_prior_ratios(self) -> Float64[np.ndarray, " draws"]:
+        """The logarithms of p₀(θₖ)/q(θₖ)."""
+        return np.array(_log_prior_ratios(self.fitted, self.key, self.num_samples), np.float64)
+
+    def log_likelihoods(
+        self, rows: np.ndarray | None = None
+    ) -> Iterator[tuple[Float64[np.ndarray, "draws rows"], np.ndarray]]:
+        """The log-likelihoods log p(xₙ|θₖ), a chunk of rows at a time, and the rows' numbers.
+
+        Raises:
+            ValueError: if one is NaN or +∞.
+        """
+        for data, _, numbers in self.chunks(self.num_samples, rows):
+            found = _log_likelihoods(
+                self.fitted, self.log_likelihood, data, self.key, self.num_samples
+            )
+            values = np.asarray(found, np.float64)[:, : len(numbers)]
+            bad = ~(values < np.inf)
+            if bad.any():
+                draw, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    "log_likelihood must not be NaN or +∞ at draws of q; "
+                    f"got {values[draw, column]} for row {numbers[column]}."
+                )
+            yield values, numbers
 
     def chunks(
         self, num_draws: int, rows: np.ndarray | None = None
@@ -168,29 +201,27 @@ class Evidence(NamedTuple):
 
         A short chunk is filled up with its last row at weight zero; those rows have no number.
         """
-        num_rows = len(self.weights)
+        num_rows = len(self.row_weights)
         rows = np.arange(num_rows) if rows is None else rows
         size = max(1, min(ROWS_TIMES_DRAWS // num_draws, padded_length(num_rows)))
         for start in range(0, len(rows), size):
             real = rows[start : start + size]
             taken = np.pad(real, (0, size - len(real)), mode="edge")
-            weights = np.where(np.arange(size) < len(real), self.weights[taken], 0.0)
+            weights = np.where(np.arange(size) < len(real), self.row_weights[taken], 0.0)
             yield jax.tree.map(lambda leaf, taken=taken: leaf[taken], self.data), weights, real
 
 
-def importance_weights(
-    fitted: Fitted, evidence: Evidence, key: Key[Array, ""], num_samples: int
-) -> tuple[Float64[np.ndarray, " draws"], float]:
-    """The smoothed weights of draws of q, which sum to 1, and k̂.
+def importance_weights(draws: Draws) -> tuple[Float64[np.ndarray, " draws"], float]:
+    """The smoothed weights of the draws, which sum to 1, and k̂.
 
     Raises:
         ValueError: if k̂ says that the weights cannot be trusted.
     """
-    log_ratios = log_prior_ratios(fitted, key, num_samples)
-    for log_likelihoods, rows in log_likelihood_chunks(fitted, evidence, key, num_samples):
-        log_ratios += weighted_sum(log_likelihoods, evidence.weights[rows])
+    log_ratios = draws.log_prior_ratios()
+    for log_likelihoods, rows in draws.log_likelihoods():
+        log_ratios += weighted_sum(log_likelihoods, draws.row_weights[rows])
     log_weights, pareto_k = pareto_smoothed(log_ratios)
-    limit = highest_pareto_k(num_samples)
+    limit = highest_pareto_k(draws.num_samples)
     if pareto_k > limit:
         raise ValueError(
             "q must be closer to the exact posterior to be reweighted; got Pareto k̂="
@@ -198,16 +229,6 @@ def importance_weights(
             "bb.FullGaussian, or another alpha: ½ makes q wider than 0."
         )
     return np.exp(log_weights), pareto_k
-
-
-def check_draws(num_samples: int) -> None:
-    """Raise unless there are enough draws to fit the tail of the weights."""
-    check_counts(num_samples=num_samples)
-    if num_samples < FEWEST_DRAWS:
-        raise ValueError(
-            f"num_samples must be at least {FEWEST_DRAWS}, because a Pareto distribution is fitted "
-            f"to the largest weights; got num_samples={num_samples}."
-        )
 
 
 def highest_pareto_k(num_samples: int) -> float:
@@ -246,45 +267,30 @@ def pareto_smoothed(
     return log_weights, pareto_k
 
 
-def log_prior_ratios(
-    fitted: Fitted, key: Key[Array, ""], num_samples: int
-) -> Float64[np.ndarray, " draws"]:
-    """The logarithms of p₀(θₖ)/q(θₖ) at draws of q."""
-    return np.array(_log_prior_ratios(fitted, key, num_samples), np.float64)
-
-
-def log_likelihood_chunks(
-    fitted: Fitted,
-    evidence: Evidence,
-    key: Key[Array, ""],
-    num_samples: int,
-    rows: np.ndarray | None = None,
-) -> Iterator[tuple[Float64[np.ndarray, "draws rows"], np.ndarray]]:
-    """The log-likelihoods log p(xₙ|θₖ) of a chunk of rows at a time, and the rows' numbers.
-
-    All chunks see the same draws.
-
-    Raises:
-        ValueError: if one is NaN or +∞.
-    """
-    for data, _, numbers in evidence.chunks(num_samples, rows):
-        found = _log_likelihoods(fitted, evidence.log_likelihood, data, key, num_samples)
-        values = np.asarray(found, np.float64)[:, : len(numbers)]
-        bad = ~(values < np.inf)
-        if bad.any():
-            draw, column = np.argwhere(bad)[0]
-            raise ValueError(
-                "log_likelihood must not be NaN or +∞ at draws of q; "
-                f"got {values[draw, column]} for row {numbers[column]}."
-            )
-        yield values, numbers
-
-
 def weighted_sum(
     values: Float64[np.ndarray, "draws rows"], weights: Float64[np.ndarray, " rows"]
 ) -> Float64[np.ndarray, " draws"]:
     """The sum over the rows in double precision; a row of weight zero may be infinite."""
     return values[:, weights > 0] @ weights[weights > 0]
+
+
+def effective_size(weights: Float64[np.ndarray, " draws"]) -> float:
+    """How many equal weights these are worth, 1 / Σₖ wₖ² (Kong, 1992)."""
+    return float(1 / np.sum(np.square(weights)))
+
+
+def _row_weights(fitted: Fitted, data: PyTree, sample_weight: Any) -> np.ndarray:
+    """The weights of the rows in double precision, if they sum to N."""
+    num_rows = check_data(data)
+    weights = np.ones(num_rows) if sample_weight is None else np.asarray(sample_weight)
+    check_weights(weights, (num_rows,), "sample_weight")
+    weights, num_data = weights.astype(np.float64), float(fitted.num_data)
+    if not math.isclose(weights.sum(), num_data, rel_tol=1e-5):  # num_data is in single precision
+        raise ValueError(
+            "data must be all that the posterior was fitted to, with the same sample_weight: "
+            f"{num_data:g} data points; got {weights.sum():g}."
+        )
+    return weights
 
 
 def _psis(log_ratios: Float64[np.ndarray, " draws"]) -> tuple[np.ndarray, float]:

@@ -26,7 +26,7 @@ from bbalpha.engine.checks import (
 )
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
-from bbalpha.importance import Evidence, Reweighted, check_draws, importance_weights
+from bbalpha.importance import Draws, Reweighted, importance_weights
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
 
@@ -191,9 +191,8 @@ class Posterior(eqx.Module):
         >>> posterior.diagnose(log_likelihood, data, key=jax.random.key(0)).pareto_k
         -inf
         """
-        key = as_keys(key, 0, "key")
-        evidence = Evidence.of(self, log_likelihood, data, sample_weight)
-        return diagnose(self, evidence, key, num_samples, fit_num_samples)
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        return diagnose(draws, fit_num_samples)
 
     def reweighted(
         self,
@@ -231,10 +230,8 @@ class Posterior(eqx.Module):
         >>> print(f"{exact.mean:.1f} ± {exact.variance**0.5:.1f}")
         1.1 ± 0.5
         """
-        key = as_keys(key, 0, "key")
-        check_draws(num_samples)
-        evidence = Evidence.of(self, log_likelihood, data, sample_weight)
-        weights, pareto_k = importance_weights(self, evidence, key, num_samples)
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        weights, pareto_k = importance_weights(draws)
         return Reweighted(self.sample(num_samples, key=key), weights, pareto_k)
 
     def save(self, path: str | Path) -> None:
