@@ -40,8 +40,8 @@ class Fitted(Protocol):
         ...
 
     @property
-    def prior(self) -> Distribution:
-        """The prior p₀, over the same vector."""
+    def prior(self) -> Any:
+        """The prior p₀ over the same vector, of which only `log_prob` is used."""
         ...
 
     @property
