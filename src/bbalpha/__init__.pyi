@@ -34,10 +34,14 @@ from .distributions import (
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
+from .natural import natural_gradients
 from .summaries import Summary, SummaryRow
+from .importance import Reweighted
+from .diagnostics import Diagnosis
 from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
+from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
@@ -91,14 +95,18 @@ __all__ = [
     "log_power_mean",
     "alpha_divergence",
     "log_alpha_divergence_on_grid",
+    "natural_gradients",
     "Summary",
     "SummaryRow",
+    "Reweighted",
+    "Diagnosis",
     "FitInfo",
     "Posterior",
     "FitState",
     "StepInfo",
     "init",
     "step",
+    "ConvergenceWarning",
     "EarlyStopping",
     "NonFiniteEnergyError",
     "fit",

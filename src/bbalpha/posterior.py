@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.data import as_array, check_data
+from bbalpha.diagnostics import Diagnosis, diagnose
 from bbalpha.distributions import Density, Distribution
 from bbalpha.engine import threefry
 from bbalpha.engine.batches import padded_length
@@ -24,6 +26,7 @@ from bbalpha.engine.checks import (
 )
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
+from bbalpha.importance import Draws, Reweighted, importance_weights
 from bbalpha.priors import Prior
 from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
@@ -170,6 +173,85 @@ class Posterior(eqx.Module):
         )
         model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
         return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
+
+    def diagnose(
+        self,
+        log_likelihood: Callable[..., Float[Array, " rows"]],
+        data: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 4000,
+        fit_num_samples: int = 100,
+        sample_weight: Any = None,
+    ) -> Diagnosis:
+        """How far q is from the exact posterior, and how noisy the fit was; print the result.
+
+        The time is that of about eight evaluations of the log-likelihood at every draw and row.
+
+        Args:
+            log_likelihood: the function that was given to `fit`.
+            data: the data that were given to `fit`, all of them.
+            key: randomness of the draws.
+            num_samples: how many draws, at least 100 and 4 × `fit_num_samples`.
+            fit_num_samples: K, the `num_samples` that was given to `fit`.
+            sample_weight: as given to `fit`.
+
+        Raises:
+            ValueError: if an argument breaks its rule, or the log-likelihood is NaN at a draw.
+            TypeError: if an argument is of the wrong kind.
+
+        >>> def log_likelihood(mean, batch):
+        ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+        >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the posterior is N(1.125, ¼)
+        >>> q = bb.DiagonalGaussian(jnp.array([1.125]), jnp.log(jnp.array([0.25])))
+        >>> prior = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
+        >>> layout, alpha, num_data = bb.Layout.of(jnp.zeros(())), jnp.array(0.0), jnp.array(3.0)
+        >>> posterior = bb.Posterior(q, prior, None, alpha, num_data, jnp.array(jnp.nan), layout)
+        >>> posterior.diagnose(log_likelihood, data, key=jax.random.key(0)).pareto_k
+        -inf
+        """
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        return diagnose(draws, fit_num_samples)
+
+    def reweighted(
+        self,
+        log_likelihood: Callable[..., Float[Array, " rows"]],
+        data: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 4000,
+        sample_weight: Any = None,
+    ) -> Reweighted:
+        """The exact posterior, as draws of q with Pareto-smoothed importance weights.
+
+        At α > 0 q is wider than the posterior, which makes it a good proposal. Learned
+        hyper-parameters and priors are held fixed.
+
+        Args:
+            log_likelihood: the function that was given to `fit`.
+            data: the data that were given to `fit`, all of them.
+            key: randomness of the draws, which are those of `sample` with this key.
+            num_samples: how many draws, at least 100.
+            sample_weight: as given to `fit`.
+
+        Raises:
+            ValueError: if k̂ exceeds 0.7, so that weights cannot be trusted, or as for `diagnose`.
+            TypeError: if an argument is of the wrong kind.
+
+        >>> def log_likelihood(mean, batch):
+        ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+        >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the posterior is N(1.125, ¼)
+        >>> q = bb.DiagonalGaussian(jnp.ones(1), jnp.zeros(1))  # N(1, 1), twice as wide
+        >>> prior = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
+        >>> layout, alpha, num_data = bb.Layout.of(jnp.zeros(())), jnp.array(0.5), jnp.array(3.0)
+        >>> posterior = bb.Posterior(q, prior, None, alpha, num_data, jnp.array(jnp.nan), layout)
+        >>> exact = posterior.reweighted(log_likelihood, data, key=jax.random.key(0))
+        >>> print(f"{exact.mean:.1f} ± {exact.variance**0.5:.1f}")
+        1.1 ± 0.5
+        """
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        weights, pareto_k = importance_weights(draws)
+        return Reweighted(self.sample(num_samples, key=key), weights, pareto_k)
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
