@@ -148,7 +148,7 @@ def _position(record: Record) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     variables = record.variables
     others = jax.tree.leaves((variables.log_prior_scale, variables.hyperparams))
     flat = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in others)])
-    return record.mean / count, record.log_deviation / count, flat / count
+    return np.asarray(record.mean) / count, np.asarray(record.log_deviation) / count, flat / count
 
 
 def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
