@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bbalpha.engine.checks import warn
@@ -110,7 +111,7 @@ class Convergence:
         """The average variables of the rounds that are judged."""
         total = _sum(self.last_half())
         return jax.tree.map(
-            lambda leaf, like: (leaf / total.num_steps).astype(like.dtype),
+            lambda leaf, like: jnp.asarray((leaf / total.num_steps).astype(like.dtype)),
             total.variables,
             self.rounds[-1].variables,
         )

@@ -155,4 +155,4 @@ def _scaled(factor: Float[Array, ""], tree: PyTree) -> PyTree:
 
 def _dot(tree: PyTree, other: PyTree) -> Float[Array, ""]:
     products = jax.tree.map(lambda leaf, of_other: jnp.sum(leaf * of_other), tree, other)
-    return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+    return jnp.sum(jnp.stack(jax.tree.leaves(products)))

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from bbalpha.convergence import Convergence
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
-from bbalpha.engine.checks import check_alpha, check_optional_counts, warn
+from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.loop import Plan
 from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
@@ -65,6 +65,7 @@ def optimizer_for(
     plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
 ) -> Optimizer:
     """The optimizer itself, made for a run if it was given by name."""
+    check_counts(num_samples=num_samples)
     match optimizer:
         case "adam":
             return decaying_adam(plan.num_steps)

@@ -105,11 +105,9 @@ def fit_many(
     >>> narrow < wide < wider
     True
     """
-    if data_axis not in (None, 0):
-        raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
     check_tolerance(tolerance)
     keys = as_keys(keys, 1, "keys")
-    _check_replicas(keys, params=params, **({} if data_axis is None else {"data": data}))
+    _check_replicas(keys, params, data, data_axis)
     one = jax.tree.map(lambda leaf: leaf[0], params)
     optimizer = by_name(optimizer, family, one, prior, transforms)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs, data_axis)
@@ -189,7 +187,10 @@ def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:
     return jax.tree.map(lambda leaf: as_array(leaf).reshape(-1, *np.shape(leaf)[2:]), data)
 
 
-def _check_replicas(keys: Array, **trees: PyTree) -> None:
+def _check_replicas(keys: Array, params: PyTree, data: PyTree, data_axis: int | None) -> None:
+    if data_axis not in (None, 0):
+        raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
+    trees = {"params": params} | ({} if data_axis is None else {"data": data})
     for name, tree in trees.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             if np.shape(leaf)[:1] != keys.shape:

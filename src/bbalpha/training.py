@@ -109,16 +109,8 @@ def init(
     natural = isinstance(optimizer_state, NaturalState)
     draws = check_draws(draws, "matched" if natural else "independent")
     schedule = alpha if callable(alpha) else None
-    method = Method(
-        without_jit(log_likelihood),
-        layout,
-        num_samples,
-        sample_chunk,
-        resample_every,
-        schedule,
-        draws,
-        path_gradient=natural,
-    )
+    log_likelihood = without_jit(log_likelihood)
+    sizes = (num_samples, sample_chunk, resample_every)
     return FitState(
         variables=variables,
         optimizer_state=optimizer_state,
@@ -128,7 +120,7 @@ def init(
         prior=prior,
         alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
         num_data=jnp.asarray(num_data, mean.dtype),
-        method=method,
+        method=Method(log_likelihood, layout, *sizes, schedule, draws, path_gradient=natural),
         sobol_points=_sobol_points(q, num_samples) if draws == "sobol" else None,
     )
 
