@@ -61,7 +61,8 @@ class Convergence:
         """Take in a record if it is long enough; lower the rate if that helps."""
         if natural.record.num_steps < ROUND_STEPS or self.converged:
             return natural
-        self.add(natural.record)
+        if natural.is_settled:
+            self.add(natural.record)
         rate = np.asarray(natural.highest_rate)
         patience_is_over = len(self.rounds) >= PATIENCE * FEWEST_ROUNDS
         if self.is_noisy and patience_is_over and self.num_lowered < MOST_LOWERED:

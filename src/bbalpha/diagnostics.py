@@ -6,7 +6,7 @@ groups of as many draws as a step of the fit takes, with each other.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -332,13 +332,13 @@ def _gradients(
     num_samples, per_block, size = shape
 
     def gradient(keys: Key[Array, " draws"]) -> PyTree:
-        def energy(q: PyTree) -> Float[Array, ""]:
+        def energy(q: PyTree, noise: Float[Array, "draws noise"]) -> Float[Array, ""]:
             return alpha_energy(
                 log_likelihood,
                 q,
                 fitted.prior,
                 rows,
-                keys,
+                noise,
                 alpha=fitted.alpha,
                 num_data=fitted.num_data,
                 layout=fitted.layout,
@@ -347,7 +347,12 @@ def _gradients(
                 sample_chunk=chunk_of_draws(fitted.layout.size, len(weights), len(keys)),
             )
 
-        return jax.grad(energy)(fitted.q)
+        q: Any = fitted.q
+        noise = jax.vmap(q.noise)(keys)
+        if not hasattr(q, "natural_gradient"):
+            return jax.grad(energy)(q, noise)
+        path = (1 - fitted.alpha / fitted.num_data) * jax.grad(energy, 1)(q, noise)
+        return q.natural_gradient(noise, path, fitted.prior)[1]  # its coordinates
 
     keys = threefry.consecutive(key, num_samples)
     keys = jax.lax.dynamic_slice_in_dim(keys, block * per_block * size, per_block * size)
@@ -355,22 +360,7 @@ def _gradients(
 
 
 def _squared_lengths(fitted: Fitted, gradients: PyTree) -> Float64[np.ndarray, " gradients"]:
-    """gᵀ F⁻¹ g of each gradient if q knows its Fisher information F, else its mean square."""
-    q = fitted.q
-    size = 1 if hasattr(q, "natural_gradient") else sum(leaf.size for leaf in jax.tree.leaves(q))
-    stacked = jax.tree.map(jnp.asarray, gradients)
-    return np.asarray(_lengths(fitted, stacked), np.float64) / size
-
-
-@eqx.filter_jit
-def _lengths(fitted: Fitted, gradients: PyTree) -> Float[Array, " gradients"]:
-    def squared_length(gradient: PyTree) -> Float[Array, ""]:
-        natural = gradient
-        if hasattr(fitted.q, "natural_gradient"):
-            natural = fitted.q.natural_gradient(  # pyright: ignore[reportAttributeAccessIssue]
-                gradient, fitted.prior
-            )
-        products = jax.tree.map(lambda a, b: jnp.vdot(a, b), gradient, natural)
-        return sum(jax.tree.leaves(products), start=jnp.zeros(()))
-
-    return jax.vmap(squared_length)(gradients)
+    """gᵀ F⁻¹ g of each gradient if q has a natural gradient, else its mean square."""
+    leaves = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(gradients)]
+    squares = np.square(np.concatenate(leaves, axis=1))
+    return squares.sum(axis=1) if hasattr(fitted.q, "natural_gradient") else squares.mean(axis=1)

@@ -4,12 +4,13 @@ A distribution is a value whose array fields the optimizer moves. Anything with 
 `Distribution` will do, mixtures and flows included; the energy asks for nothing else.
 """
 
+import math
 from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.engine import threefry
 from bbalpha.engine.special import LOG_TWO_PI
@@ -17,6 +18,8 @@ from bbalpha.engine.special import LOG_TWO_PI
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
 CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap
 RANK_DAMPING = 0.1  # squared length added to a direction of the low-rank factor
+
+Draws = Float[Array, "draws noise"]
 
 
 @runtime_checkable
@@ -39,9 +42,11 @@ class Distribution(Protocol):
 
     Three more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
     that the noise becomes, saves the way back from them. `under(prior)`, the distribution to use
-    under a prior, lets q depend on a prior that is itself learned. `natural_gradient(gradient,
-    prior)`, the inverse Fisher information times a gradient, makes natural-gradient steps possible;
-    gradient and result have the form of the distribution itself.
+    under a prior, lets q depend on a prior that is itself learned. `natural_gradient(noise,
+    gradient, prior)` makes natural-gradient steps possible: from the noise of all draws and the
+    derivative of the energy with respect to it, the change of q along the inverse Fisher
+    information times the gradient, in the form of the distribution itself, and the same in
+    coordinates (any tree) in which that information is the identity.
     """
 
     @property
@@ -112,10 +117,15 @@ class DiagonalGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
-    def natural_gradient(self, gradient: "DiagonalGaussian", prior: Density) -> "DiagonalGaussian":
-        """F⁻¹ times a gradient: Fisher information 1/vⱼ of mⱼ and ½ of log vⱼ."""
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Density
+    ) -> tuple["DiagonalGaussian", PyTree]:
+        """The direction, and its coordinates: by δⱼ in mⱼ + √vⱼ δⱼ and by mⱼ in vⱼ exp(2 mⱼ)."""
         del prior
-        return DiagonalGaussian(self.variance * gradient.mean, 2 * gradient.log_variance)
+        shift = jnp.sum(gradient, axis=0)
+        stretch = jnp.sum(gradient * noise, axis=0)
+        direction = DiagonalGaussian(jnp.exp(0.5 * self.log_variance) * shift, stretch)
+        return direction, (shift, stretch / math.sqrt(2))
 
 
 class CappedGaussian(eqx.Module):
@@ -169,15 +179,19 @@ class CappedGaussian(eqx.Module):
         """The log-density Σⱼ log N(θⱼ; mⱼ, vⱼ)."""
         return self._standard.log_prob(params)
 
-    def natural_gradient(self, gradient: "CappedGaussian", prior: Distribution) -> "CappedGaussian":
-        """F⁻¹ times a gradient: Fisher information 1/vⱼ of mⱼ and ½ (1 − sigmoid(ρⱼ))² of ρⱼ.
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Distribution
+    ) -> tuple["CappedGaussian", PyTree]:
+        """The direction, and its coordinates; ∂ log vⱼ/∂ρⱼ = 1 − sigmoid(ρⱼ), damped at the cap.
 
-        At the cap ρⱼ no longer matters and its information vanishes; there F is damped.
+        At the cap ρⱼ no longer matters: a step there must not run away.
         """
-        information = 0.5 * jnp.square(jax.nn.sigmoid(-self.logit_variance)) + CAP_DAMPING
-        return CappedGaussian(
-            self.under(prior).variance * gradient.mean, gradient.logit_variance / information
-        )
+        q = self.under(prior)
+        free, (shift, stretch) = q.natural_gradient(noise, gradient, prior)
+        slope = jax.nn.sigmoid(-self.logit_variance)
+        shrunk = slope / (jnp.square(slope) + CAP_DAMPING)
+        damping = jnp.sqrt(slope * shrunk)
+        return CappedGaussian(free.mean, shrunk * free.log_variance), (shift, damping * stretch)
 
     @property
     def _standard(self) -> DiagonalGaussian:
@@ -251,25 +265,22 @@ class FullGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
-    def natural_gradient(self, gradient: "FullGaussian", prior: Density) -> "FullGaussian":
-        """F⁻¹ times a gradient, by local coordinates in which F is nearly the identity.
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Density
+    ) -> tuple["FullGaussian", PyTree]:
+        """The direction, and its coordinates δ and M in θ = m + L (δ + (I + M) ε).
 
-        With θ = m + L (δ + (I + M) ε), the Fisher information of δ and of the strictly lower part
-        of M is the identity at δ = 0, M = 0; of the diagonal of M it is 2. So F⁻¹ is a change to
-        these coordinates, half of the diagonal, and the change back.
+        M is lower triangular. The Fisher information of δ and of the strictly lower part of M is
+        the identity at δ = 0, M = 0, and 2 for the diagonal of M.
         """
         del prior
-        unit = self._unit_lower  # L = diag(s) U
-        lower = jnp.tril(gradient.lower, -1)
-        diagonal = gradient.log_scale - jnp.sum(unit * lower, axis=1)
-        local = unit.T @ (lower + jnp.diag(diagonal))  # the gradient with respect to M
-        log_scale = 0.5 * jnp.diag(local)
-        moved = unit @ (jnp.tril(local, -1) + jnp.diag(log_scale))  # U M
-        return FullGaussian(
-            self.cholesky @ (self.cholesky.T @ gradient.mean),
-            log_scale,
-            jnp.tril(moved - log_scale[:, None] * unit, -1),
-        )
+        shift = jnp.sum(gradient, axis=0)
+        mixing = gradient.T @ noise
+        lower, log_scale = jnp.tril(mixing, -1), 0.5 * jnp.diag(mixing)
+        unit = self._unit_lower  # L = diag(s) U, so that dU = U M − diag(M) U
+        moved = unit @ (lower + jnp.diag(log_scale)) - log_scale[:, None] * unit
+        direction = FullGaussian(self.cholesky @ shift, log_scale, jnp.tril(moved, -1))
+        return direction, (shift, lower, math.sqrt(2) * log_scale)
 
     @property
     def _unit_lower(self) -> Float[Array, "params params"]:
@@ -341,26 +352,35 @@ class LowRankGaussian(eqx.Module):
         log_determinant = 2 * jnp.sum(self.log_scale) + 2 * jnp.sum(jnp.log(jnp.diag(cholesky)))
         return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
 
-    def natural_gradient(self, gradient: "LowRankGaussian", prior: Density) -> "LowRankGaussian":
-        """F⁻¹ times a gradient, with F exact for the mean and approximate for scales and factor.
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Density
+    ) -> tuple["LowRankGaussian", PyTree]:
+        """The direction, and its coordinates, exact for the mean and approximate for the rest.
 
         With Σ̃ = I + F Fᵀ and W = Fᵀ F, the information of log s is taken as its diagonal,
         1 + Σ̃ⱼⱼ (Σ̃⁻¹)ⱼⱼ, and of the factor as Σ̃⁻¹ ⊗ W (I + W)⁻¹, damped where W vanishes.
         """
         del prior
-        factor, scale = self.factor, jnp.exp(self.log_scale)
+        size, factor = self.mean.size, self.factor
+        own, shared = noise[:, :size], noise[:, size:]
+        by_own = gradient[:, :size]  # s ∂E/∂θ
         identity = jnp.eye(factor.shape[1], dtype=factor.dtype)
         gram = factor.T @ factor
-        explained = factor @ jnp.linalg.inv(identity + gram)
-        diagonal = 1 + jnp.sum(jnp.square(factor), axis=1)
-        inverse_diagonal = 1 - jnp.sum(explained * factor, axis=1)
-        along = gradient.factor @ (identity + gram) @ jnp.linalg.inv(gram + RANK_DAMPING * identity)
-        scaled_mean = scale * gradient.mean
-        return LowRankGaussian(
-            scale * (scaled_mean + factor @ (factor.T @ scaled_mean)),
-            gradient.log_scale / (1 + diagonal * inverse_diagonal),
-            along + factor @ (factor.T @ along),
+        inverse_diagonal = 1 - jnp.sum(factor @ jnp.linalg.inv(identity + gram) * factor, axis=1)
+        information = 1 + (1 + jnp.sum(jnp.square(factor), axis=1)) * inverse_diagonal
+        preconditioner = (identity + gram) @ jnp.linalg.inv(gram + RANK_DAMPING * identity)
+        shift = jnp.sum(by_own, axis=0)
+        stretch = jnp.sum(by_own * (own + shared @ factor.T), axis=0)
+        turn = by_own.T @ shared
+        root = jnp.linalg.cholesky(0.5 * (preconditioner + preconditioner.T))
+        direction = LowRankGaussian(
+            jnp.exp(self.log_scale) * (shift + factor @ (factor.T @ shift)),
+            stretch / information,
+            (turn + factor @ (factor.T @ turn)) @ preconditioner,
         )
+        turned = turn @ root
+        along = (factor.T @ shift, factor.T @ turned)
+        return direction, (shift, stretch / jnp.sqrt(information), turned, along)
 
 
 def log_prob_of_draw(

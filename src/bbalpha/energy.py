@@ -39,7 +39,6 @@ def alpha_energy(
     weights: Float[Array, " batch"] | None = None,
     noise_weights: Float[Array, " draws"] | None = None,
     sample_chunk: int | None = None,
-    path_gradient: bool = False,
 ) -> Float[Array, ""]:
     """The BB-α energy of q for given noise; lower is better. This is what `fit` minimizes.
 
@@ -61,8 +60,6 @@ def alpha_energy(
         weights: how many data points each datum of the batch stands for; N/|S| each by default.
         noise_weights: weights of the draws that sum to 1, for quadrature; 1/K each by default.
         sample_chunk: how many draws to hold in memory; all by default. The result is the same.
-        path_gradient: differentiate with respect to q along the path of the draws alone, which has
-            less noise the closer q is to the posterior. The energy is the same.
 
     Raises:
         ValueError: if the log-likelihood is not one number per data point.
@@ -78,19 +75,12 @@ def alpha_energy(
     3.3
     """
     extra = () if hyperparams is None else (hyperparams,)
-    density = None
-    if path_gradient:
-        density, q = jax.lax.stop_gradient(q), _path_only(q, 1 - alpha / num_data)
 
     def log_ratio(
         params: Float[Array, " params"], noise: Float[Array, " noise"]
     ) -> Float[Array, "..."]:
         # The site before the tree: the other way round a step of a small network takes 8 % longer.
-        log_q = log_prob_of_draw(q, noise, params)
-        if density is not None:
-            along_path = density.log_prob(params)
-            log_q = jax.lax.stop_gradient(log_q - along_path) + along_path
-        log_site = (log_q - prior.log_prob(params)) / num_data
+        log_site = (log_prob_of_draw(q, noise, params) - prior.log_prob(params)) / num_data
         tree = params if layout is None else layout.unflatten(params)
         return log_likelihood(tree, batch, *extra) - log_site  # log p(xₙ|θₖ) − log f(θₖ)
 
@@ -133,23 +123,6 @@ def log_power_mean(
     far = jnp.log(jnp.where(is_close, 1.0, spread))
     power_mean = dominant + jnp.where(is_close, close, far) / power
     return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
-
-
-def _path_only(q: Distribution, factor: Number) -> Distribution:
-    """The same q, whose gradient is multiplied by a factor.
-
-    The derivative of E(q) with respect to q has a part P along the path of the draws and a part D
-    through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q], with Eₙ
-    the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the whole, and
-    the whole is (1 − α/N) P. At α = 0, P vanishes draw by draw where q is the posterior (Roeder et
-    al., 2017).
-    """
-
-    def scaled(leaf: Array) -> Array:
-        fixed = jax.lax.stop_gradient(leaf)
-        return fixed + factor * (leaf - fixed)
-
-    return jax.tree.map(scaled, q)
 
 
 def _weighted(

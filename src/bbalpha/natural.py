@@ -1,7 +1,8 @@
-"""Natural-gradient steps: the inverse Fisher information times the gradient, guarded.
+"""Natural-gradient steps: along the inverse Fisher information times the gradient, guarded.
 
-In units of q itself a step knows its own length: √(gᵀ F⁻¹ g) posterior deviations. The rate adapts:
-it grows while successive gradients agree and falls when they point back. A step that would raise
+In coordinates in which that information is the identity, the length of a step counts in posterior
+deviations. The rate adapts: it grows while successive gradients agree and falls when they point
+back. A step that would raise
 the energy on the same data and draws, or leave the finite region, is not taken, and the next one is
 shorter. Prior scales and hyper-parameters, which have no Fisher information, move by Adam.
 """
@@ -23,6 +24,7 @@ AGREEMENT = 0.1  # cosine between successive gradients from which they count as 
 SHORTER = 0.25  # how much of a refused step the next one may take
 ALLOWED_RISE = 1.0  # nats; steps along a path gradient may raise the energy by its noise
 ROUNDING = 1e-5  # of the energy, in single precision
+TRAVEL_AT_ZERO = 10.0  # sum of rates at α = 0, before it rises to its value over as much again
 ADAM_RATE = 0.05  # of prior scales and hyper-parameters, times the highest rate
 ADAM = optax.scale_by_adam()
 
@@ -43,10 +45,24 @@ class NaturalState(NamedTuple):
     highest_rate: Float[Array, ""]
     rate: Float[Array, ""]
     radius: Float[Array, ""]  # the longest step allowed, in posterior deviations
-    direction: Any
-    length: Float[Array, ""]
+    coordinates: PyTree  # of the last gradient
     adam: PyTree
+    travel: Float[Array, ""]  # sum of all rates; an error shrinks e-fold with each 1
     record: Record
+
+    @property
+    def share_of_alpha(self) -> Float[Array, "..."]:
+        """How much of α counts by now: nothing at first, then more and more, then all.
+
+        Far from the posterior few draws carry all the weight at α > 0, and q would widen along the
+        gradient. Steps at α = 0 lead near it first.
+        """
+        return jnp.clip(self.travel / TRAVEL_AT_ZERO - 1, 0.0, 1.0)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all steps of the record had the full α."""
+        return bool(self.travel - self.record.travel >= 2 * TRAVEL_AT_ZERO)
 
 
 def highest_rate(num_params: int, num_samples: int, batch_share: float, matched: bool) -> float:
@@ -64,8 +80,8 @@ def highest_rate(num_params: int, num_samples: int, batch_share: float, matched:
 def natural_gradients(highest_rate: float) -> optax.GradientTransformationExtraArgs:
     """An optimizer for the variables of a fit; its states and updates share one compiled program.
 
-    Its `update` needs the energy (`value`), the energy as a function of the variables (`value_fn`)
-    and the prior.
+    Its `update` takes the natural gradient of q with its coordinates, the energy (`value`), the
+    energy as a function of the variables (`value_fn`), and the prior.
     """
     rate = jnp.asarray(highest_rate, float)
     return optax.GradientTransformationExtraArgs(
@@ -86,9 +102,9 @@ def _init_natural(highest_rate: Float[Array, ""], variables: Any) -> NaturalStat
         highest_rate=highest_rate.astype(dtype),
         rate=highest_rate.astype(dtype),
         radius=jnp.ones((), dtype),
-        direction=jax.tree.map(jnp.zeros_like, variables.q),
-        length=jnp.zeros((), dtype),
+        coordinates=_no_coordinates(variables.q),
         adam=ADAM.init(_rest(variables)),
+        travel=jnp.zeros((), dtype),
         record=empty_record(variables),
     )
 
@@ -101,38 +117,47 @@ def _update_natural(
     value: Float[Array, ""],
     value_fn: Any,
     prior: Any,
+    coordinates: PyTree,
     **_: Any,
 ) -> tuple[Any, NaturalState]:
     """The update of all variables, zero if the step is refused, and the next state."""
-    direction = variables.q.natural_gradient(gradient.q, prior)
-    length = jnp.sqrt(jnp.maximum(_dot(gradient.q, direction), 0.0))  # √(gᵀ F⁻¹ g)
-    rate = _adapted_rate(state, _dot(gradient.q, state.direction), length)
+    length = jnp.sqrt(_dot(coordinates, coordinates))
+    rate = _adapted_rate(state, coordinates)
     used = jnp.minimum(rate, state.radius / jnp.maximum(length, jnp.finfo(length.dtype).tiny))
     rest, adam = ADAM.update(_rest(gradient), state.adam)
     log_prior_scale, hyperparams = _scaled(-ADAM_RATE * state.highest_rate, rest)
     update = variables._replace(
-        q=_scaled(-used, direction), log_prior_scale=log_prior_scale, hyperparams=hyperparams
+        q=_scaled(-used, gradient.q), log_prior_scale=log_prior_scale, hyperparams=hyperparams
     )
     moved = value_fn(optax.apply_updates(variables, update))
     is_taken = moved <= value + ALLOWED_RISE + ROUNDING * jnp.abs(value)  # false if not finite
+    traveled = jnp.where(is_taken, used, 0.0)
     radius = jnp.where(used < rate, 2 * state.radius, state.radius)
     next_state = NaturalState(
         highest_rate=state.highest_rate,
         rate=rate,
         radius=jnp.where(is_taken, radius, SHORTER * used * length),
-        direction=direction,
-        length=length,
+        coordinates=coordinates,
         adam=adam,
-        record=_added(state.record, variables, prior, jnp.where(is_taken, used, 0.0)),
+        travel=state.travel + traveled,
+        record=_added(state.record, variables, prior, traveled),
     )
     return jax.tree.map(lambda leaf: jnp.where(is_taken, leaf, 0.0), update), next_state
 
 
-def _adapted_rate(
-    state: NaturalState, product: Float[Array, ""], length: Float[Array, ""]
-) -> Float[Array, ""]:
-    """The rate after comparing the gradient with the last direction."""
-    threshold = AGREEMENT * length * state.length
+def _no_coordinates(q: Any) -> PyTree:
+    """Zeros in the form of the coordinates of a gradient."""
+    noise = jax.eval_shape(q.noise, jax.random.key(0))
+    draws = jax.ShapeDtypeStruct((1, *noise.shape), noise.dtype)
+    _, coordinates = jax.eval_shape(q.natural_gradient, draws, draws, q)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), coordinates)
+
+
+def _adapted_rate(state: NaturalState, coordinates: PyTree) -> Float[Array, ""]:
+    """The rate after comparing a gradient with the last one."""
+    product = _dot(coordinates, state.coordinates)
+    lengths = _dot(coordinates, coordinates) * _dot(state.coordinates, state.coordinates)
+    threshold = AGREEMENT * jnp.sqrt(lengths)
     factor = jnp.where(product > threshold, FASTER, jnp.where(product < -threshold, SLOWER, 1.0))
     return jnp.clip(state.rate * factor, LOWEST_RATE * state.highest_rate, state.highest_rate)
 

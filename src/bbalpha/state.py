@@ -37,7 +37,6 @@ class Method:
     resample_every: int
     alpha_schedule: Schedule | None
     draws: Draws = "independent"
-    path_gradient: bool = False
 
     def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
         """The power at a step: constant, or given by the schedule."""
@@ -136,6 +135,8 @@ class FitState(eqx.Module):
             return shifted_noise(self.sobol_points, keys[0], len(keys)).astype(self.dtype)
         if self.method.draws != "independent":
             return paired_noise(draw, keys, matched=self.method.draws == "matched")
+        if self.is_natural:
+            return draw(keys)
         is_kept = self.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
         return draw(keys) if is_kept else keys
 
@@ -157,15 +158,20 @@ class FitState(eqx.Module):
         """`step` with noise that the caller has drawn, or with keys to draw it from."""
         variables: Any = self.variables
         alpha = self.method.alpha_at(self.alpha, self.step)
+        if self.is_natural and self.method.alpha_schedule is None:
+            alpha = alpha * self.optimizer_state.share_of_alpha
 
-        def energy_of(variables: Variables) -> Float[Array, ""]:
+        def energy_of(variables: Variables, noise: Noise = noise) -> Float[Array, ""]:
             return _energy(self, variables, batch, weights, noise, alpha)
 
-        energy, gradient = jax.value_and_grad(energy_of)(variables)
+        gradient: Any
         extra = {}
+        if self.is_natural:
+            energy, gradient, extra = _natural_gradient(self, energy_of, noise, alpha)
+        else:
+            energy, gradient = jax.value_and_grad(energy_of)(variables)
         if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
-            _, prior = _distributions(self, variables)
-            extra = {"value": energy, "grad": gradient, "value_fn": energy_of, "prior": prior}
+            extra = extra | {"value": energy, "grad": gradient, "value_fn": energy_of}
         updates, optimizer_state = self.optimizer.update(
             gradient, self.optimizer_state, variables, **extra
         )
@@ -218,8 +224,35 @@ def _energy(
         hyperparams=variables.hyperparams,
         weights=weights,
         sample_chunk=state.method.chunk(batch),
-        path_gradient=state.method.path_gradient,
     ).astype(state.dtype)
+
+
+def _natural_gradient(
+    state: FitState,
+    energy_of: Callable[[Variables, Noise], Float[Array, ""]],
+    noise: Noise,
+    alpha: Float[Array, ""],
+) -> tuple[Float[Array, ""], Variables, dict[str, Any]]:
+    """The energy, its gradient with that of q made natural, and what the step needs besides.
+
+    The gradient of E(q) with respect to q is the sum of a part P along the path of the draws and a
+    part D through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q],
+    where Eₙ is the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the
+    whole, and the whole is (1 − α/N) P. P alone is less noisy: at α = 0 it vanishes draw by draw
+    where q is the posterior (Roeder et al., 2017). It is the derivative with respect to the noise,
+    at fixed q, of which q makes its natural gradient.
+    """
+    variables = state.variables
+    _, prior = _distributions(state, variables)
+
+    def energy_at(noise: Noise, *rest: PyTree) -> Float[Array, ""]:
+        return energy_of(Variables(variables.q, *rest), noise)
+
+    energy, (path, *rest) = jax.value_and_grad(energy_at, (0, 1, 2))(noise, *variables[1:])
+    path = (1 - alpha / state.num_data) * path
+    direction, coordinates = variables.q.natural_gradient(noise, path, prior)
+    extra = {"prior": prior, "coordinates": coordinates}
+    return energy, Variables(direction, *rest), extra
 
 
 def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Density]:

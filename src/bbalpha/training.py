@@ -120,7 +120,7 @@ def init(
         prior=prior,
         alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
         num_data=jnp.asarray(num_data, mean.dtype),
-        method=Method(log_likelihood, layout, *sizes, schedule, draws, path_gradient=natural),
+        method=Method(log_likelihood, layout, *sizes, schedule, draws),
         sobol_points=_sobol_points(q, num_samples) if draws == "sobol" else None,
     )
 
