@@ -24,7 +24,7 @@ LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-f
 NUM_ERRORS = 2.0  # standard errors within which an average must be known
 NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
 PATIENCE = 2  # times the fewest rounds for which averaging alone may remove the noise
-LOWERED, MOST_LOWERED = 0.5, 4  # after which the highest rate is lowered, this many times
+LOWERED, MOST_LOWERED = 0.5, 2  # after which the highest rate is lowered, this many times
 
 
 class ConvergenceWarning(UserWarning):

@@ -15,6 +15,7 @@ from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.planning import (
     check_schedule,
+    draws_for,
     energy_at_the_end,
     judge_of,
     optimizer_for,
@@ -24,7 +25,7 @@ from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
 from bbalpha.state import Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
-from bbalpha.training import NUM_SAMPLES, Family, by_name, init
+from bbalpha.training import Family, by_name, init
 
 TOLERANCE = 0.02  # posterior deviations
 
@@ -58,7 +59,7 @@ def fit(
     tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
     batch_size: int | None = None,
-    num_samples: int = NUM_SAMPLES,
+    num_samples: int | None = None,
     draws: Draws | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
@@ -105,9 +106,10 @@ def fit(
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; by default 32, but for natural gradients all data up to 8,192 rows, else
-            1,024.
-        num_samples: K, the draws of q for each minibatch.
+        batch_size: |S|; by default 32, but for natural gradients all data up to 131,072 rows, else
+            8,192.
+        num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
+            up to 512, so that they can be matched.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
             pairs whose covariance is the identity; "sobol", pairs of quasi-random numbers. By
             default matched for natural gradients, else independent. All but independent need a
@@ -134,6 +136,7 @@ def fit(
     """
     check_tolerance(tolerance)
     optimizer = by_name(optimizer, family, params, prior, transforms)
+    num_samples = draws_for(optimizer, params, num_samples)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
     state = init(
         log_likelihood,

@@ -14,15 +14,17 @@ from bbalpha.data import check_data, check_weights
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.loop import Plan
-from bbalpha.engine.noise import Draws
+from bbalpha.engine.noise import Draws, samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.state import FitState
+from bbalpha.training import NUM_SAMPLES
 
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
-WHOLE_ROWS = 8192  # up to which natural-gradient steps take all rows at once
-LARGE_BATCH = 1024  # rows of their minibatches beyond that
+WHOLE_ROWS = 2**17  # up to which natural-gradient steps take all rows at once
+LARGE_BATCH = 2**13  # rows of their minibatches beyond that
+MOST_SAMPLES = 512  # of their draws by default
 
 
 def prepare(
@@ -61,21 +63,34 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
     return min(batch_size, num_slots)
 
 
+def draws_for(optimizer: Any, params: PyTree, num_samples: int | None) -> int:
+    """The number of draws, or a default that lets natural gradients match them."""
+    if num_samples is not None:
+        check_counts(num_samples=num_samples)
+        return num_samples
+    if optimizer != "natural":
+        return NUM_SAMPLES
+    return min(MOST_SAMPLES, max(NUM_SAMPLES, samples_to_match(_size(params))))
+
+
 def optimizer_for(
     plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
 ) -> Optimizer:
     """The optimizer itself, made for a run if it was given by name."""
-    check_counts(num_samples=num_samples)
     match optimizer:
         case "adam":
             return decaying_adam(plan.num_steps)
         case "natural":
             share = 1 / plan.num_batches
             matched = draws in (None, "matched")
-            size = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
-            return natural_gradients(highest_rate(size, num_samples, share, matched))
+            rate = highest_rate(_size(params), num_samples, share, matched)
+            return natural_gradients(rate)
         case _:
             return optimizer
+
+
+def _size(params: PyTree) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(params))
 
 
 def check_schedule(state: FitState, plan: Plan) -> None:

@@ -23,6 +23,7 @@ from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.fitting import TOLERANCE
 from bbalpha.planning import (
     check_schedule,
+    draws_for,
     energy_at_the_end,
     judge_of,
     optimizer_for,
@@ -32,7 +33,7 @@ from bbalpha.posterior import Posterior
 from bbalpha.priors import DensityPrior, Prior, check_start
 from bbalpha.state import FitState, check_likelihood
 from bbalpha.stopping import ReplicaWatch, Watch
-from bbalpha.training import NUM_SAMPLES, Family, by_name, init
+from bbalpha.training import Family, by_name, init
 
 
 def fit_many(
@@ -51,7 +52,7 @@ def fit_many(
     tolerance: float = TOLERANCE,
     num_epochs: int | None = None,
     batch_size: int | None = None,
-    num_samples: int = NUM_SAMPLES,
+    num_samples: int | None = None,
     draws: Draws | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
@@ -110,6 +111,7 @@ def fit_many(
     _check_replicas(keys, params, data, data_axis)
     one = jax.tree.map(lambda leaf: leaf[0], params)
     optimizer = by_name(optimizer, family, one, prior, transforms)
+    num_samples = draws_for(optimizer, one, num_samples)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs, data_axis)
     start = partial(
         init,

@@ -4,6 +4,7 @@ Pairs cancel every odd term of the energy. Matched pairs also have the identity 
 so the quadratic terms are exact, and the gradient's noise is what is left of higher order.
 """
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -18,6 +19,7 @@ Draws = Literal["independent", "antithetic", "matched", "sobol"]
 KINDS = ("independent", "antithetic", "matched", "sobol")
 
 NEWTON_STEPS = 15  # enough for eigenvalues down to a hundredth of the largest
+EXTRA_NOISE = 16  # numbers per draw besides the parameters: the directions of a low-rank q
 MATCHED_SHARE = 3 / 8  # of the draws: the most numbers per draw whose covariance can be matched
 
 
@@ -47,6 +49,11 @@ def paired_noise(
     if matched and half.shape[1] <= MATCHED_SHARE * len(keys):
         half = half @ inverse_root(half.T @ half / len(half))
     return jnp.concatenate([half, -half])[: len(keys)]
+
+
+def samples_to_match(num_params: int) -> int:
+    """How many draws of so many parameters, and of a few directions more, can be matched."""
+    return math.ceil((num_params + EXTRA_NOISE) / MATCHED_SHARE)
 
 
 def inverse_root(matrix: Float[Array, "size size"]) -> Float[Array, "size size"]:
