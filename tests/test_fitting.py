@@ -136,7 +136,7 @@ def test_ctrl_c_during_the_last_computation_loses_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     expected = fit()
-    monkeypatch.setattr("bbalpha.fitting.full_energy", interrupt)
+    monkeypatch.setattr("bbalpha.fitting._with_energy", interrupt)
     posterior = fit()
     assert posterior.info.stopped == "interrupted"
     assert np.isnan(posterior.energy)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from bbalpha.data import as_array, check_data, check_weights
 from bbalpha.distributions import CappedGaussian
 from bbalpha.energy import LogLikelihood
+from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
 from bbalpha.engine.epochs import full_energy, run_steps
@@ -137,9 +138,10 @@ def fit(
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     if watch.best is not None and stopped != "non-finite":
         state = watch.best
-    energy, stopped = _energy_at_the_end(partial(full_energy, state, rows), state, stopped)
-    info = watch.info(state, energies, stopped)
-    posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
+    posterior, stopped = _posterior_at_the_end(
+        partial(_with_energy, state, rows), state.posterior, stopped
+    )
+    posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
     return posterior
@@ -234,15 +236,15 @@ def fit_many(
     watch = Watch(None, None, plan)
     order = no_order(rows, plan.batch_size, keys.shape)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
-    full_energies, stopped = _energy_at_the_end(
-        partial(full_energy_many, state, rows, data_axis), state, stopped
+    together, stopped = _posterior_at_the_end(
+        partial(_with_energies, state, rows, data_axis), partial(_posteriors, state), stopped
     )
     posteriors = []
-    for replica, energy in enumerate(full_energies):
+    for replica in range(len(keys)):
         one = _replica(state, replica)
-        reason = "non-finite" if one.step < jnp.max(state.step) else stopped
+        reason = "non-finite" if int(one.step) < np.asarray(state.step).max() else stopped
         info = watch.info(one, energies[replica], reason)
-        posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
+        posteriors.append(dataclasses.replace(_replica(together, replica), info=info))
     return posteriors
 
 
@@ -292,17 +294,32 @@ def _check_schedule(state: FitState, plan: Plan) -> None:
     check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
 
 
-def _energy_at_the_end(
-    energy: Callable[[], Array], state: FitState, stopped: str
-) -> tuple[Array, str]:
-    """The energy on the full data, or NaN if the run was cut short."""
-    unknown = jnp.full_like(state.alpha, jnp.nan)
+def _posterior_at_the_end(
+    with_energy: Callable[[], Posterior], without: Callable[[], Posterior], stopped: str
+) -> tuple[Posterior, str]:
+    """The posterior with its energy on the full data, which is NaN if the run was cut short."""
     if stopped in ("interrupted", "non-finite"):
-        return unknown, stopped
+        return without(), stopped
     try:
-        return jax.block_until_ready(energy()), stopped
+        return jax.block_until_ready(with_energy()), stopped
     except KeyboardInterrupt:
-        return unknown, "interrupted"
+        return without(), "interrupted"
+
+
+@jax.jit
+def _with_energy(state: FitState, rows: Rows) -> Posterior:
+    return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
+
+
+@partial(jax.jit, static_argnames="data_axis")
+def _with_energies(state: FitState, rows: Rows, data_axis: int | None) -> Posterior:
+    def of_replica(state: FitState, energy: Array) -> Posterior:
+        return dataclasses.replace(state.posterior(), energy=energy)
+
+    return jax.vmap(of_replica)(state, full_energy_many(state, rows, data_axis))
+
+
+_posteriors = jax.vmap(FitState.posterior)
 
 
 def _start_replicas(
@@ -327,8 +344,8 @@ def _start_replicas(
     return jax.vmap(start_one)(*jax.tree.map(jnp.asarray, (params, keys, powers, num_data)))
 
 
-def _replica(state: FitState, replica: int) -> FitState:
-    return jax.tree.map(lambda leaf: leaf[replica], state)
+def _replica(tree: PyTree, replica: int) -> Any:
+    return jax.tree.map(lambda leaf: on_device(on_host(leaf)[replica]), tree)
 
 
 def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:

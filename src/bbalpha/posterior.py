@@ -7,13 +7,13 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.data import as_array, check_data
+from bbalpha.data import check_data
 from bbalpha.distributions import Distribution
 from bbalpha.engine import threefry
+from bbalpha.engine.arrays import AnyArray, library_of, on_device, on_host
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import (
     as_keys,
@@ -191,7 +191,7 @@ def map_rows(
 ) -> PyTree:
     """`function` of all rows, a chunk at a time, each padded so that shapes repeat."""
     num_rows = check_data(rows, "inputs")
-    rows = jax.tree.map(as_array, rows)
+    rows = jax.tree.map(on_host, rows)
     chunk = max(1, min(chunk, padded_length(num_rows)))
     results = []
     for start in range(0, num_rows, chunk):
@@ -203,12 +203,13 @@ def map_rows(
                 f"{('summary', 'model')[rows_axis]} must return arrays whose first axis is the "
                 f"rows; got shape {np.shape(leaf)[rows_axis:]} for {chunk} rows."
             )
-    return jax.tree.map(
-        lambda *pieces: jax.lax.slice_in_dim(
-            jnp.concatenate(pieces, rows_axis), 0, num_rows, axis=rows_axis
-        ),
-        *results,
-    )
+
+    def joined(*pieces: AnyArray) -> Array:
+        numpy = library_of(pieces)
+        whole = numpy.concatenate(pieces, rows_axis) if pieces[1:] else pieces[0]
+        return on_device(whole[(slice(None),) * rows_axis + (slice(num_rows),)])
+
+    return jax.tree.map(joined, *jax.tree.map(on_host, results))
 
 
 def _with_hyperparams(

@@ -79,16 +79,7 @@ class FitState(eqx.Module):
 
     def posterior(self) -> Posterior:
         """The posterior so far; its energy on the full data is unknown and therefore NaN."""
-        q, prior = _distributions(self, self.variables)
-        return Posterior(
-            q=q,
-            prior=prior,
-            hyperparams=self.variables.hyperparams,
-            alpha=self.last_alpha,
-            num_data=self.num_data,
-            energy=jnp.full_like(self.alpha, jnp.nan),
-            layout=self.method.layout,
-        )
+        return _posterior(self)
 
     @property
     def last_alpha(self) -> Float[Array, "..."]:
@@ -175,6 +166,20 @@ def check_likelihood(state: FitState, data: PyTree, batch_size: int) -> None:
         return method.log_likelihood(params, rows, *extra)
 
     check_log_likelihood(log_likelihood, params, data, batch_size)
+
+
+@jax.jit
+def _posterior(state: FitState) -> Posterior:
+    q, prior = _distributions(state, state.variables)
+    return Posterior(
+        q=q,
+        prior=prior,
+        hyperparams=state.variables.hyperparams,
+        alpha=state.last_alpha,
+        num_data=state.num_data,
+        energy=jnp.full_like(state.alpha, jnp.nan),
+        layout=state.method.layout,
+    )
 
 
 def _energy(

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
 from bbalpha.energy import LogLikelihood, Number
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.checks import (
     as_keys,
     check_alpha,
@@ -105,11 +106,11 @@ def init(
         variables=variables,
         optimizer_state=optimizer.init(variables),
         optimizer=optimizer,
-        step=jnp.zeros((), jnp.int32),
+        step=on_device(np.int32(0)),
         key=as_keys(key, 0, "key"),
         prior=prior,
-        alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
-        num_data=jnp.asarray(num_data, mean.dtype),
+        alpha=on_device(0.0 if callable(alpha) else alpha, mean.dtype),
+        num_data=on_device(num_data, mean.dtype),
         method=Method(log_likelihood, layout, num_samples, sample_chunk, resample_every, schedule),
     )
 
@@ -152,7 +153,7 @@ def step(
 def _as_arrays(hyperparams: PyTree) -> PyTree:
     if not jax.tree.leaves(hyperparams):
         return hyperparams
-    hyperparams = jax.tree.map(jnp.asarray, hyperparams)
+    hyperparams = jax.tree.map(on_device, hyperparams)
     Layout.of(hyperparams, "hyperparams")
     check_finite(hyperparams, "hyperparams")
     return hyperparams
@@ -164,7 +165,7 @@ def _log_prior_scale(prior: Distribution, layout: Layout, dtype: Any) -> Float[A
             "learn_prior must be False unless the prior is a diagonal Gaussian; "
             f"got learn_prior=True with a {type(prior).__name__}."
         )
-    return jnp.zeros(len(layout.shapes), dtype)
+    return on_device(np.zeros(len(layout.shapes)), dtype)
 
 
 def _start_of(family: Family, mean: Float[Array, " params"], prior: Distribution) -> Distribution:
@@ -175,12 +176,12 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Distribution
         ValueError: if an instance has another number of parameters.
     """
     make: Any = getattr(family, "init", None) if isinstance(family, type) else family
-    if not (callable(make) or isinstance(make, Distribution)):
+    if not (callable(make) or _is_distribution(make)):
         raise TypeError(
             "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or "
             f"a function of the mean and the prior; got {family!r}."
         )
-    q: Any = make if isinstance(make, Distribution) else make(mean, prior)
+    q: Any = make if _is_distribution(make) else make(mean, prior)
     _check_trainable(q)
     if q.mean.shape != mean.shape:
         raise ValueError(
@@ -197,7 +198,7 @@ def _as_prior(prior: Any, layout: Layout, dtype: Any) -> Distribution:
         ValueError: if its structure or a shape differs from the parameters, or if a deviation is
             not positive.
     """
-    if isinstance(prior, Distribution):
+    if _is_distribution(prior):
         if prior.mean.shape != (layout.size,):
             raise ValueError(
                 f"prior must be over the {layout.size} parameters of the model; "
@@ -211,12 +212,20 @@ def _as_prior(prior: Any, layout: Layout, dtype: Any) -> Distribution:
     if not np.all(np.isfinite(deviations) & (deviations > 0)):
         worst = deviations[np.argmin(np.where(np.isfinite(deviations), deviations, -np.inf))]
         raise ValueError(f"prior must hold positive standard deviations; got prior={worst:g}.")
-    return DiagonalGaussian(jnp.zeros(layout.size, dtype), jnp.asarray(2 * np.log(deviations)))
+    log_variance = on_device(2 * np.log(deviations))
+    return DiagonalGaussian(on_device(np.zeros(layout.size), dtype), log_variance)
+
+
+def _is_distribution(value: Any) -> bool:
+    """`isinstance(value, Distribution)`, which before Python 3.12 computes the variance."""
+    answers = []
+    jax.eval_shape(lambda: answers.append(isinstance(value, Distribution)))  # traced, not compiled
+    return answers[0]
 
 
 def _check_trainable(q: Any) -> None:
     """Raise unless q is a distribution whose fields an optimizer can move."""
-    if not isinstance(q, Distribution):
+    if not _is_distribution(q):
         raise TypeError(f"family must make a bb.Distribution; got {type(q).__name__}.")
     for path, leaf in jax.tree_util.tree_leaves_with_path(q):
         if not jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating):

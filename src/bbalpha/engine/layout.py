@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.engine.arrays import library_of, on_device, on_host
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -74,14 +76,17 @@ class Layout:
                 )
         # At least single precision, and not weak: compiled programs are cached by that too.
         dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves], dtype=dtype)
+        leaves = jax.tree.map(on_host, leaves)
+        numpy = library_of(leaves)
+        return on_device(numpy.concatenate([numpy.ravel(leaf) for leaf in leaves], dtype=dtype))
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
         """The tree of a vector, each leaf in its own shape and type."""
         ends = np.cumsum(self.sizes)[:-1].tolist()
-        pieces = jnp.split(vector, ends)
+        numbers = on_host(vector)
+        pieces = library_of(numbers).split(numbers, ends)
         leaves = [
-            piece.reshape(shape).astype(dtype)
+            on_device(piece.reshape(shape), dtype)
             for piece, shape, dtype in zip(pieces, self.shapes, self.dtypes, strict=True)
         ]
         return self.structure.unflatten(leaves)

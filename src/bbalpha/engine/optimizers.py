@@ -8,6 +8,8 @@ import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
 
+from bbalpha.engine.arrays import on_device
+
 Optimizer = optax.GradientTransformation | optax.MultiSteps
 
 
@@ -24,7 +26,7 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     steps to reach 0, and most runs would end before q has spread out. The number of steps is a leaf
     of the result, so runs of every length share one compiled program.
     """
-    horizon = jnp.asarray(num_steps)
+    horizon = on_device(num_steps)
     return optax.GradientTransformation(
         Partial(_init_decaying_adam, horizon), Partial(_update_decaying_adam, horizon)
     )
