@@ -107,11 +107,12 @@ class FitState(eqx.Module):
 
     def noise_at(self, step: Int[Array, ""]) -> Noise:
         """The noise of a step; left as keys if no other step shares it, or if it is large."""
-        q, _ = _distributions(self, self.variables)
         keys = self.noise_keys(step)
+        if self.resample_every == 1:
+            return keys
+        q, _ = _distributions(self, self.variables)
         draw = jax.vmap(q.noise)
-        is_kept = self.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
-        return draw(keys) if is_kept else keys
+        return draw(keys) if jax.eval_shape(draw, keys).size <= KEPT_NOISE else keys
 
     def energy(
         self, batch: PyTree, weights: Float[Array, " batch"] | None = None

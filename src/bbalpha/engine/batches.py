@@ -36,7 +36,15 @@ class Rows(NamedTuple):
 
     def num_batches(self, batch_size: int) -> Int[Array, ""]:
         """How many minibatches make an epoch."""
-        return -(-self.num_rows // batch_size)
+        return jax.lax.div(self.num_rows + (batch_size - 1), self.num_rows.dtype.type(batch_size))
+
+    def take(self, taken: Int[Array, " batch"]) -> tuple[PyTree, Float[Array, " batch"]]:
+        """Some rows of the data, and their weights."""
+        # The indices are known to lie inside, so the program need not check them.
+        return jax.tree.map(
+            lambda leaf: leaf.at[taken].get(mode="promise_in_bounds"),
+            (self.data, self.sample_weight),
+        )
 
 
 def padded_rows(data: PyTree, sample_weight: np.ndarray) -> Rows:

@@ -51,6 +51,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
     return jnp.concatenate([pairs.real, pairs.imag])[:num].reshape(shape)
 
 
+@jax.jit
 def normal_pairs(high: Words, low: Words) -> Complex64[Array, "..."]:
     """Two independent standard Gaussian numbers from two words, by Box and Muller's transform."""
     uniform = ((high >> 8).astype(jnp.int32) + 1).astype(jnp.float32) * np.float32(2**-24)  # (0, 1]
@@ -86,7 +87,7 @@ def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]
     if not _is_threefry(key):
         return jax.random.fold_in(key, number)
     low = jnp.asarray(number, jnp.uint32)
-    return _as_keys(*_rounds(jax.random.key_data(key), jnp.zeros_like(low), low))
+    return _as_keys(*_rounds(jax.random.key_data(key), low))
 
 
 def _is_threefry(key: Array) -> bool:
@@ -108,7 +109,7 @@ def _words(key: Array, num: int) -> tuple[Words, Words]:
     shape = (num_rows, width)
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     low = row * np.uint32(width) + column
-    return _rounds(jax.random.key_data(key), jnp.zeros_like(low), low)
+    return _rounds(jax.random.key_data(key), low)
 
 
 def _point_on_circle(word: Words) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
@@ -134,15 +135,25 @@ def _flipped(value: Float[Array, "..."], word: Words) -> Float[Array, "..."]:
     return jax.lax.bitcast_convert_type(bits, jnp.float32)
 
 
-def _rounds(key: UInt32[Array, " 2"], high: Words, low: Words) -> tuple[Words, Words]:
-    """Twenty rounds of Threefry-2×32 on a count of two words."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
-    high, low = high + schedule[0], low + schedule[1]
+@jax.jit  # traced once for each shape, however often a program hashes
+def _rounds(key: UInt32[Array, " 2"], low: Words) -> tuple[Words, Words]:
+    """Twenty rounds of Threefry-2×32 on a count of two words, of which the first is 0."""
+    # In operations of `jax.lax`, which take a third of the time to trace.
+    first, second = (jax.lax.broadcast(key[index], low.shape) for index in range(2))
+    parity = jax.lax.full_like(low, PARITY)
+    schedule = (first, second, jax.lax.bitwise_xor(jax.lax.bitwise_xor(first, second), parity))
+    high, low = first, jax.lax.add(low, second)
     for group in range(NUM_GROUPS):
         for rotation in ROTATIONS[group % 2]:
-            high = high + low
-            low = (low << rotation) | (low >> (32 - rotation))
-            low = high ^ low
-        high = high + schedule[(group + 1) % 3]
-        low = low + schedule[(group + 2) % 3] + np.uint32(group + 1)
+            high = jax.lax.add(high, low)
+            low = jax.lax.bitwise_xor(high, _rotated(low, rotation))
+        high = jax.lax.add(high, schedule[(group + 1) % 3])
+        count = jax.lax.full_like(low, group + 1)
+        low = jax.lax.add(jax.lax.add(low, schedule[(group + 2) % 3]), count)
     return high, low
+
+
+def _rotated(word: Words, num_bits: int) -> Words:
+    left = jax.lax.shift_left(word, jax.lax.full_like(word, num_bits))
+    right = jax.lax.shift_right_logical(word, jax.lax.full_like(word, 32 - num_bits))
+    return jax.lax.bitwise_or(left, right)
