@@ -14,8 +14,9 @@ from bbalpha.data import as_array, check_data, check_weights
 from bbalpha.distributions import CappedGaussian
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.arrays import on_device, on_host
-from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
+from bbalpha.engine.batches import Order, Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
+from bbalpha.engine.compiling import compile_ahead
 from bbalpha.engine.epochs import full_energy, run_steps
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.loop import Plan, train
@@ -135,11 +136,12 @@ def fit(
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(early_stopping, callback, plan)
     order = no_order(rows, plan.batch_size)
+    with_energy = _ending(run, rows, plan, state, order)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     if watch.best is not None and stopped != "non-finite":
         state = watch.best
     posterior, stopped = _posterior_at_the_end(
-        partial(_with_energy, state, rows), state.posterior, stopped
+        partial(with_energy, state), state.posterior, stopped
     )
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
@@ -304,6 +306,30 @@ def _posterior_at_the_end(
         return jax.block_until_ready(with_energy()), stopped
     except KeyboardInterrupt:
         return without(), "interrupted"
+
+
+def _ending(
+    run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order
+) -> Callable[[FitState], Posterior]:
+    """A function from the last state to its posterior with the energy on the full data.
+
+    A step on all rows reports that energy, so one more step gives it without another program.
+    Otherwise the program is compiled while others are compiled and run.
+    """
+    if plan.batch_size == len(rows.sample_weight):
+
+        def of_next_step(state: FitState) -> Posterior:
+            _, _, energies, _ = run(state, order=order, num_steps=on_device(1))
+            return dataclasses.replace(state.posterior(), energy=_replica(energies, 0))
+
+        return of_next_step
+    wait = compile_ahead(_with_energy, state, rows)
+
+    def of_all_rows(state: FitState) -> Posterior:
+        wait()
+        return _with_energy(state, rows)
+
+    return of_all_rows
 
 
 @jax.jit

@@ -6,6 +6,7 @@ as wide as the core allows (measured in docs/benchmarks.md).
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,6 +46,29 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the function's result."""
         return self.program(*args, **kwargs)
+
+
+def compile_ahead(program: Any, *args: Any) -> Callable[[], None]:
+    """Start to compile what `jax.jit` made for such arguments; return a function that waits for it.
+
+    The program is traced here, because settings made with `with` hold only in the user's own
+    thread, and compiled in another thread. A later call finds it compiled.
+
+    >>> from bbalpha.engine.compiling import compile_ahead
+    >>> square = jax.jit(jnp.square)
+    >>> wait = compile_ahead(square, jnp.ones(3))
+    >>> wait()
+    >>> print(square(jnp.array([1.0, 2.0, 3.0])))
+    [1. 4. 9.]
+    """
+    threads = ThreadPoolExecutor(1)
+    compiled = threads.submit(program.lower(*args).compile)
+    threads.shutdown(wait=False)
+
+    def wait() -> None:
+        compiled.exception()  # if it failed, so will the call
+
+    return wait
 
 
 def on_cpu() -> bool:
