@@ -16,7 +16,7 @@ from bbalpha.energy import LogLikelihood
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Order, Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite, check_optional_counts, warn
-from bbalpha.engine.compiling import compile_ahead
+from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy, run_steps
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.loop import Plan, train
@@ -323,7 +323,7 @@ def _ending(
             return dataclasses.replace(state.posterior(), energy=_replica(energies, 0))
 
         return of_next_step
-    wait = compile_ahead(_with_energy, state, rows)
+    wait = compile_ahead(_with_energy.program, state, rows)
 
     def of_all_rows(state: FitState) -> Posterior:
         wait()
@@ -332,12 +332,12 @@ def _ending(
     return of_all_rows
 
 
-@jax.jit
+@partial(Compiled, is_rare=True)
 def _with_energy(state: FitState, rows: Rows) -> Posterior:
     return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
 
 
-@partial(jax.jit, static_argnames="data_axis")
+@partial(Compiled, static_argnames=("data_axis",), is_rare=True)
 def _with_energies(state: FitState, rows: Rows, data_axis: int | None) -> Posterior:
     def of_replica(state: FitState, energy: Array) -> Posterior:
         return dataclasses.replace(state.posterior(), energy=energy)

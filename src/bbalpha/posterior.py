@@ -22,6 +22,7 @@ from bbalpha.engine.checks import (
     check_one_per_datum,
     without_jit,
 )
+from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 
@@ -121,8 +122,16 @@ class Posterior(eqx.Module):
         """
         check_counts(num_samples=num_samples)
         key = as_keys(key, 0, "key")
+        num_rows = check_data(inputs, "inputs")
+        is_short = num_rows * num_samples <= ROWS_TIMES_DRAWS  # many rows repay the slower compiler
         predict_rows = partial(
-            _predict_rows, self.q, self.layout, model, summary, key=key, num_samples=num_samples
+            _predict_rows if is_short else _predict_rows.plain,
+            self.q,
+            self.layout,
+            model,
+            summary,
+            key=key,
+            num_samples=num_samples,
         )
         rows_axis = 1 if summary is None else 0
         return map_rows(predict_rows, inputs, ROWS_TIMES_DRAWS // num_samples, rows_axis)
@@ -190,7 +199,7 @@ def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
     """`function` of all rows, a chunk at a time, each padded so that shapes repeat."""
-    num_rows = check_data(rows, "inputs")
+    num_rows = len(jax.tree.leaves(rows)[0])
     rows = jax.tree.map(on_host, rows)
     chunk = max(1, min(chunk, padded_length(num_rows)))
     results = []
@@ -234,7 +243,7 @@ def _sample(q: Distribution, layout: Layout, key: Key[Array, ""], num_samples: i
     return map_draws(lambda params, _: layout.unflatten(params), q, keys, chunk)
 
 
-@eqx.filter_jit
+@partial(Compiled, is_rare=True, jit=eqx.filter_jit)
 def _predict_rows(
     q: Distribution,
     layout: Layout,
