@@ -4,13 +4,12 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-import jax
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from bbalpha.data import check_data, check_weights
-from bbalpha.engine import streams
+from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
@@ -102,7 +101,7 @@ class Watch:
         densities = state.posterior().log_density(
             state.method.log_likelihood,
             rule.data,
-            key=jax.random.fold_in(state.key, streams.HELD_OUT),
+            key=threefry.fold_in(state.key, streams.HELD_OUT),
             num_samples=rule.num_samples,
         )
         score = np.average(np.asarray(densities, np.float64), weights=rule.sample_weight)

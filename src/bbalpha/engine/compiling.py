@@ -66,8 +66,9 @@ class Compiled:
         return (self.plain if is_part else self.program)(*args, **kwargs)
 
     def _jitted(self, options: dict[str, Any] | None) -> Any:
+        jit: Callable = self.jit or jax.jit
         static = {"static_argnames": self.static_argnames} if self.static_argnames else {}
-        return (self.jit or jax.jit)(self.function, compiler_options=options, **static)
+        return jit(self.function, compiler_options=options, **static)
 
 
 def compile_ahead(program: Any, *args: Any) -> Callable[[], None]:

@@ -88,9 +88,9 @@ def run_steps(
 
     The key and the epoch determine the order of the rows, so a run may stop and resume anywhere.
     The order is passed on only because drawing it for a million rows takes as long as a thousand
-    steps; at the start of an epoch `no_order` will do. A batch of all rows has no order, which makes
-    the program smaller and its steps faster. The loop ends at the first step that is not finite.
-    The energy of an epoch counts only the steps taken here.
+    steps; at the start of an epoch `no_order` will do. A batch of all rows needs no order, which
+    makes the program smaller. The loop ends at the first step that is not finite. The energy of an
+    epoch counts only the steps taken here.
     """
     span = Span(state.step, state.step + num_steps)
     run_epoch = _run_batch_of_all if batch_size == len(rows.sample_weight) else _run_epoch

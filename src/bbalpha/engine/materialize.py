@@ -22,7 +22,6 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
     >>> once(jnp.square, jnp.arange(3)).tolist()
     [0, 1, 4]
     """
-
     function = jax.jit(function)  # traced once for the shape and the two platforms
 
     def loop(words: Array) -> Array:

@@ -3,7 +3,9 @@
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
@@ -40,7 +42,9 @@ def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
 
 
 def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
-    return _decaying_adam(num_steps).init(params)
+    """The state of Adam before its first step: zeros, made on the host."""
+    shapes = jax.eval_shape(_decaying_adam(num_steps).init, params)
+    return jax.tree.map(lambda leaf: on_device(np.zeros(leaf.shape, leaf.dtype)), shapes)
 
 
 def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:

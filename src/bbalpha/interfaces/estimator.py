@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bbalpha.data import Dataset, Standardizer, standardize
 from bbalpha.distributions import CappedGaussian, Distribution
-from bbalpha.engine import streams
+from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
@@ -284,7 +284,7 @@ class Estimator(BaseEstimator, ABC):
             log_likelihood_of(self.activation),
             start_of(self._sizes(), level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
-            key=jax.random.key(self._seed),
+            key=threefry.key_of(self._seed),
             alpha=self.alpha,
             prior=prior or prior_of(self._sizes(), level, float(self.prior_scale)),
             learn_prior=bool(self.learn_prior) and prior is None,
@@ -370,7 +370,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
-        return jax.random.fold_in(jax.random.key(self._seed), streams.PREDICTIONS)
+        return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
 
 
 @contextmanager

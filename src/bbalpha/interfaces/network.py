@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha.data import Dataset
 from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.models import mlp
@@ -48,7 +49,7 @@ def log_likelihood_of(activation: str) -> Callable:
 
 def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
     """Shapes and types of the weights, for layers of these sizes."""
-    shape = partial(jax.ShapeDtypeStruct, dtype=jnp.zeros(()).dtype)
+    shape = partial(jax.ShapeDtypeStruct, dtype=jax.dtypes.canonicalize_dtype(float))
     return [
         {"weights": shape((num_outputs, num_inputs)), "biases": shape((num_outputs,))}
         for num_inputs, num_outputs in pairwise(sizes)
@@ -62,7 +63,7 @@ def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
         lambda leaf: stream.normal(0, INITIAL_DEVIATION, leaf.shape), shapes_of(sizes)
     )
     start[-1]["biases"] += level
-    return jax.tree.map(jnp.asarray, start)
+    return jax.tree.map(on_device, start)
 
 
 def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalGaussian:
@@ -71,7 +72,8 @@ def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalG
     mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     mean[-1]["biases"] += level.astype(mean[-1]["biases"].dtype)
     layout = Layout.of(shapes)
-    return DiagonalGaussian(layout.flatten(mean), jnp.full(layout.size, 2 * math.log(scale)))
+    log_variance = on_device(np.full(layout.size, 2 * math.log(scale)))
+    return DiagonalGaussian(layout.flatten(mean), log_variance)
 
 
 def as_wide_as(

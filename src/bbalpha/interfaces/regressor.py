@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bbalpha.data import Standardizer, standardize
+from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import (
@@ -169,16 +170,16 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return standardize(y, weights)[1]
 
     def _new_likelihood(self) -> Likelihood:
-        zeros = jnp.zeros(self.n_outputs_)
+        zeros = np.zeros(self.n_outputs_)
         match self.likelihood:
             case "heteroscedastic":
                 return HeteroscedasticGaussian()
             case "student_t":
-                return StudentT(zeros, zeros + LOG_DEGREES_OF_FREEDOM)
+                return StudentT(on_device(zeros), on_device(zeros + LOG_DEGREES_OF_FREEDOM))
             case "poisson":
                 return Poisson()
             case _:
-                return Gaussian(zeros)
+                return Gaussian(on_device(zeros))
 
     def _num_outputs(self) -> int:
         return self.n_outputs_ * (2 if self.likelihood == "heteroscedastic" else 1)
