@@ -18,7 +18,7 @@ ENGINE = """
     arrays
     checks compiling layout materialize optimizers progress special streams
     threefry
-    batches draws
+    batches cache draws
     epochs
     loop replicas
 """

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -324,6 +323,8 @@ class Estimator(BaseEstimator, ABC):
         """The rows to train on and, with early stopping, the held-out rows."""
         if not self.early_stopping:
             return rows, None
+        from sklearn.model_selection import train_test_split  # a tenth of a second, rarely needed
+
         parts = train_test_split(
             np.arange(len(rows.inputs)),
             test_size=self.validation_fraction,
