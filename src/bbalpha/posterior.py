@@ -159,7 +159,7 @@ class Posterior(eqx.Module):
             lambda params, rows: log_likelihood(params, rows, *extra), self.mean, data
         )
         model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
-        return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
+        return self.predict(model, data, key=key, num_samples=num_samples, summary=log_mean_exp)
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
@@ -230,7 +230,8 @@ def _with_hyperparams(
     return log_likelihood(params, data, *hyperparams)
 
 
-def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+def log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+    """The logarithm of the average density, of shape (rows,), given (draws, rows)."""
     check_one_per_datum(log_densities.shape[1:])
     # Weights 1/K rather than − log K afterwards, which in float32 costs 5e-7 at K = 1,000.
     return jax.nn.logsumexp(log_densities, axis=0, b=1 / len(log_densities))

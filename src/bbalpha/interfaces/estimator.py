@@ -34,8 +34,11 @@ from bbalpha.interfaces.network import (
     log_likelihood_of,
     model_of,
     prior_of,
+    scored,
+    scored_model_of,
     shapes_of,
     start_of,
+    summarized,
 )
 from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
 from bbalpha.likelihoods import Likelihood
@@ -345,12 +348,22 @@ class Estimator(BaseEstimator, ABC):
         """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
+        return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
+
+    def _scores(self, X: Any, y: Any, function: Callable, *args: Any) -> tuple[np.ndarray, Any]:
+        """`score_samples` and `_summary` of the rows, from one pass over the draws."""
+        X, y = self._validated(X, y, reset=False)
+        rows = Dataset(self.input_units_.transform(X), self.target_units_.transform(y))
+        likelihood = self.posterior_.hyperparams
+        model = eqx.Partial(scored_model_of(self.activation), likelihood)
+        summary = eqx.Partial(scored, function, likelihood, args)
+        densities, result = self._over_draws(model, rows, summary)
+        return densities - float(self.target_units_.log_scale), result
+
+    def _over_draws(self, model: Callable, rows: Any, summary: Callable) -> Any:
         result = self.posterior_.predict(
-            model_of(self.activation),
-            self.input_units_.transform(X),
-            key=self._key(),
-            num_samples=self.num_predictive_samples,
-            summary=eqx.Partial(_with_args, function, self.posterior_.hyperparams, args),
+            model, rows, key=self._key(), num_samples=self.num_predictive_samples, summary=summary
         )
         return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
 
@@ -384,7 +397,3 @@ def all_or_nothing(estimator: Estimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def _with_args(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
-    return function(likelihood, outputs, *args)

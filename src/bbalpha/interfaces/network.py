@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.models import mlp
+from bbalpha.posterior import log_mean_exp
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,
@@ -45,6 +47,29 @@ def log_likelihood_of(activation: str) -> Callable:
         return likelihood.log_prob(model(params, batch.inputs), batch.targets)
 
     return log_likelihood
+
+
+@cache
+def scored_model_of(activation: str) -> Callable:
+    """The function from likelihood, weights and rows to outputs and log-likelihoods."""
+    model = model_of(activation)
+
+    def scored_model(likelihood: Likelihood, params: PyTree, rows: Dataset) -> tuple[Array, Array]:
+        outputs = model(params, rows.inputs)
+        return outputs, likelihood.log_prob(outputs, rows.targets)
+
+    return scored_model
+
+
+def summarized(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
+    """A summary of the outputs of all draws."""
+    return function(likelihood, outputs, *args)
+
+
+def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tuple) -> Any:
+    """The log-density of every row and a summary, of all that `scored_model_of` returns."""
+    outputs, log_likelihoods = results
+    return log_mean_exp(log_likelihoods), function(likelihood, outputs, *args)
 
 
 def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
