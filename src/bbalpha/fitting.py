@@ -308,18 +308,16 @@ def _posterior_at_the_end(
         return without(), "interrupted"
 
 
-def _ending(
-    run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order
-) -> Callable[[FitState], Posterior]:
+def _ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order) -> Callable:
     """A function from the last state to its posterior with the energy on the full data.
 
-    A step on all rows reports that energy, so one more step gives it without another program.
-    Otherwise the program is compiled while others are compiled and run.
+    A step on all rows reports that energy, so one more step gives it; otherwise a program of its
+    own does, which is compiled while others are compiled and run.
     """
     if plan.batch_size == len(rows.sample_weight):
 
         def of_next_step(state: FitState) -> Posterior:
-            _, _, energies, _ = run(state, order=order, num_steps=on_device(1))
+            energies = run(state, order=order, num_steps=on_device(1))[2]
             return dataclasses.replace(state.posterior(), energy=_replica(energies, 0))
 
         return of_next_step
