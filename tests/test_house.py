@@ -15,7 +15,7 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
-    arrays
+    arrays options
     checks compiling layout materialize optimizers progress special streams
     threefry
     batches cache draws

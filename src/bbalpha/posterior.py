@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import equinox as eqx
@@ -22,9 +22,9 @@ from bbalpha.engine.checks import (
     check_one_per_datum,
     without_jit,
 )
-from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
+from bbalpha.engine.options import compiler_options, inside_program
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
 
@@ -124,14 +124,9 @@ class Posterior(eqx.Module):
         key = as_keys(key, 0, "key")
         num_rows = check_data(inputs, "inputs")
         is_short = num_rows * num_samples <= ROWS_TIMES_DRAWS  # many rows repay the slower compiler
+        program = _prediction(is_short and not inside_program(self, inputs, key))
         predict_rows = partial(
-            _predict_rows if is_short else _predict_rows.plain,
-            self.q,
-            self.layout,
-            model,
-            summary,
-            key=key,
-            num_samples=num_samples,
+            program, self.q, self.layout, model, summary, key=key, num_samples=num_samples
         )
         rows_axis = 1 if summary is None else 0
         return map_rows(predict_rows, inputs, ROWS_TIMES_DRAWS // num_samples, rows_axis)
@@ -244,7 +239,13 @@ def _sample(q: Distribution, layout: Layout, key: Key[Array, ""], num_samples: i
     return map_draws(lambda params, _: layout.unflatten(params), q, keys, chunk)
 
 
-@partial(Compiled, is_rare=True, jit=eqx.filter_jit)
+@cache
+def _prediction(is_quick: bool) -> Callable:
+    """`_predict_rows` as a program, compiled quickly or to run fast."""
+    jit: Callable = eqx.filter_jit  # whose annotations do not mention the settings of `jax.jit`
+    return jit(_predict_rows, compiler_options=compiler_options(is_rare=True) if is_quick else None)
+
+
 def _predict_rows(
     q: Distribution,
     layout: Layout,

@@ -7,13 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bbalpha.engine.compiling import (
-    JAX_WITH_OPTIONS,
-    OPTIONS,
-    RARE_OPTIONS,
-    Compiled,
-    compile_ahead,
-)
+from bbalpha.engine.compiling import Compiled, compile_ahead
+from bbalpha.engine.options import compiler_options
 
 VALUES = jnp.arange(6.0).reshape(2, 3)
 
@@ -22,9 +17,14 @@ def square(matrix, scale=1.0):
     return scale * matrix @ matrix.T
 
 
-@pytest.fixture
-def options(monkeypatch):
-    """The options of every program that is made."""
+def test_a_program_is_its_function():
+    compiled = Compiled(square, static_argnames=("scale",))
+    np.testing.assert_allclose(compiled(VALUES, scale=2.0), square(VALUES, 2.0))
+    np.testing.assert_allclose(compiled.function(VALUES), square(VALUES))
+
+
+@pytest.mark.parametrize("is_rare", [False, True])
+def test_a_program_is_made_once_with_its_options_at_the_first_call(is_rare, monkeypatch):
     given = []
 
     def jit(function, **settings):
@@ -32,38 +32,11 @@ def options(monkeypatch):
         return function
 
     monkeypatch.setattr("jax.jit", jit)
-    return given
-
-
-def test_a_program_is_its_function():
-    compiled = Compiled(square, static_argnames=("scale",))
-    np.testing.assert_allclose(compiled(VALUES, scale=2.0), square(VALUES, 2.0))
-    np.testing.assert_allclose(compiled.function(VALUES), square(VALUES))
-
-
-def test_nothing_is_compiled_before_the_first_call(options):
-    compiled = Compiled(square)
-    assert options == []
+    compiled = Compiled(square, is_rare=is_rare)
+    assert given == []
     for _ in range(2):
         compiled(VALUES)
-    assert options == [OPTIONS if jax.__version_info__[:2] == JAX_WITH_OPTIONS else None]
-
-
-def test_an_accelerator_gets_no_options_of_the_cpu(options, monkeypatch):
-    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    Compiled(square)(VALUES)
-    assert options == [None]
-
-
-def test_another_version_of_jax_gets_no_options(options, monkeypatch):
-    monkeypatch.setattr("jax.__version_info__", (0, JAX_WITH_OPTIONS[1] + 1, 0))
-    Compiled(square)(VALUES)
-    assert options == [None]
-
-
-def test_a_program_that_runs_rarely_is_compiled_quickly(options):
-    Compiled(square, is_rare=True)(VALUES)
-    assert options == [RARE_OPTIONS if jax.__version_info__[:2] == JAX_WITH_OPTIONS else None]
+    assert given == [compiler_options(is_rare)]
 
 
 def test_inside_another_program_it_is_compiled_as_that_one_is():
