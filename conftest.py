@@ -65,3 +65,17 @@ def compilations():
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace):
     doctest_namespace.update(bb=bb, jax=jax, jnp=jnp)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many rows were predicted in each pass over the draws since the test began."""
+    found = []
+    predict = bb.Posterior.predict
+
+    def counted(self, model, inputs, **settings):
+        found.append(len(jax.tree.leaves(inputs)[0]))
+        return predict(self, model, inputs, **settings)
+
+    monkeypatch.setattr(bb.Posterior, "predict", counted)
+    return found

@@ -26,8 +26,11 @@ from problems.probit import probit_data
 
 import bbalpha as bb
 from bbalpha.engine import streams, threefry
-from bbalpha.engine.batches import minibatch_rows
+from bbalpha.engine.batches import minibatch_rows, padded_length
 from bbalpha.engine.epochs import full_energy
+from bbalpha.fitting import _with_energy
+
+NUM_SLOTS = padded_length(NUM_DATA)
 
 step = jax.jit(bb.step)
 
@@ -68,14 +71,16 @@ def test_a_fit_equals_its_steps_taken_one_at_a_time():
     assert posterior.info.stopped == "finished"
 
 
-@pytest.mark.parametrize("rows_at_once", [1024, 3])
+@pytest.mark.parametrize(("rows_at_once", "batch_size"), [(1024, 3), (3, 3), (1024, NUM_SLOTS)])
 def test_the_energy_of_a_fit_is_that_of_all_data_under_the_noise_of_the_next_step(
-    rows_at_once, monkeypatch
+    rows_at_once, batch_size, monkeypatch
 ):
     monkeypatch.setattr("bbalpha.engine.epochs.ENERGY_ROWS", rows_at_once)
-    full_energy.clear_cache()
-    posterior = fit()
-    full_energy.clear_cache()
+    for program in (full_energy, _with_energy.program):
+        program.clear_cache()
+    posterior = fit(batch_size=batch_size)
+    for program in (full_energy, _with_energy.program):
+        program.clear_cache()
     key = jax.random.fold_in(jax.random.fold_in(KEY, streams.NOISE), posterior.info.num_steps)
     noise = jax.vmap(posterior.q.noise)(threefry.consecutive(key, NUM_SAMPLES))
     energy_of = functools.partial(bb.alpha_energy, log_likelihood, posterior.q, posterior.prior)
@@ -136,7 +141,7 @@ def test_ctrl_c_during_the_last_computation_loses_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     expected = fit()
-    monkeypatch.setattr("bbalpha.fitting.full_energy", interrupt)
+    monkeypatch.setattr("bbalpha.fitting._ending", lambda *args: interrupt)
     posterior = fit()
     assert posterior.info.stopped == "interrupted"
     assert np.isnan(posterior.energy)

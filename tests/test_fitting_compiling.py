@@ -4,6 +4,8 @@ import jax
 import numpy as np
 from problems.probit import KEY, fit, probit_data
 
+import bbalpha as bb
+from bbalpha.engine.batches import padded_length
 from bbalpha.engine.epochs import run_steps
 
 
@@ -35,3 +37,32 @@ def test_padding_changes_nothing(monkeypatch):
     for one, other in zip(jax.tree.leaves(padded), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(padded.info.energies, plain.info.energies, rtol=2e-5)
+
+
+def test_a_first_fit_compiles_only_its_steps_and_its_ending(compilations):
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.Probit().log_prob((inputs @ weights)[:, None], labels)
+
+    inputs, labels = probit_data()
+    data = (np.asarray(inputs), np.asarray(labels > 0, np.float32))
+    compilations.clear()
+    bb.fit(log_likelihood, np.zeros(inputs.shape[1], np.float32), data, key=KEY, num_epochs=2)
+    assert sorted(compilations) == ["jit(_with_energy)", "jit(run_steps)"]
+
+
+def test_a_first_fit_on_all_rows_does_without_a_program_for_the_energy(compilations):
+    def log_likelihood(weights, batch):
+        inputs, labels = batch
+        return bb.log_ndtr(labels * (inputs @ weights))
+
+    inputs, labels = map(np.asarray, probit_data())
+    bb.fit(
+        log_likelihood,
+        np.zeros(inputs.shape[1], np.float32),
+        (inputs, labels),
+        key=KEY,
+        num_epochs=2,
+        batch_size=padded_length(len(labels)),
+    )
+    assert sorted(compilations) == ["jit(_posterior)", "jit(run_steps)"]

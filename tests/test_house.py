@@ -15,9 +15,10 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
+    arrays options
     checks compiling layout materialize optimizers progress special streams
     threefry
-    batches draws noise
+    batches cache draws noise
     epochs
     loop replicas
 """

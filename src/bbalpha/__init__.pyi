@@ -1,5 +1,6 @@
 """The public names, in the order in which to read the files of the method."""
 
+from .engine.cache import use_compilation_cache
 from .engine.layout import Layout, Transform
 from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
@@ -53,6 +54,7 @@ from .interfaces.regressor import BBAlphaRegressor
 __version__: str
 
 __all__ = [
+    "use_compilation_cache",
     "Layout",
     "Transform",
     "log_ndtr",

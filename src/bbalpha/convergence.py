@@ -59,7 +59,7 @@ class Convergence:
 
     def next_round(self, natural: NaturalState) -> NaturalState:
         """Take in a record if it is long enough; lower the rate if that helps."""
-        if natural.record.num_steps < ROUND_STEPS or self.converged:
+        if int(natural.record.num_steps) < ROUND_STEPS or self.converged:
             return natural
         if natural.is_settled:
             self.add(natural.record)

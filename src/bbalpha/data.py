@@ -15,7 +15,8 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-AnyArray = Array | np.ndarray
+from bbalpha.engine.arrays import AnyArray, library_of, on_host
+from bbalpha.engine.checks import note_hidden_targets
 
 ROUNDINGS = 2  # units in the last place by which values of a constant column may differ
 
@@ -248,7 +249,10 @@ def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> Non
 
 def check_values(targets: ArrayLike, rule: str, obeys: Callable, remedy: str = "") -> None:
     """Raise at the first target that breaks a likelihood's rule, unless the targets are traced."""
-    if isinstance(targets, Tracer) or not getattr(targets, "is_fully_addressable", True):
+    if isinstance(targets, Tracer):
+        note_hidden_targets()
+        return
+    if not getattr(targets, "is_fully_addressable", True):
         return
     values = np.asarray(targets)
     wrong = values[~obeys(values)]
@@ -304,8 +308,8 @@ def _shared_length(name: str, arrays: dict[str, AnyArray]) -> int:
 
 def _check_finite(label: str, array: AnyArray) -> None:
     """Raise, with the number of the first such row, if a value is NaN or infinite."""
-    numpy = jnp if isinstance(array, Array) else np  # a jax array is checked on its own device
-    bad = ~numpy.isfinite(array)
+    array = on_host(array)
+    bad = ~library_of(array).isfinite(array)  # a jax array elsewhere is checked on its own device
     if bad.any():
         first = int(bad.reshape(len(array), -1).any(axis=1).argmax())
         raise ValueError(

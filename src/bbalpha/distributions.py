@@ -5,14 +5,16 @@ A distribution is a value whose array fields the optimizer moves. Anything with 
 """
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.engine import threefry
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.special import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
@@ -93,7 +95,7 @@ class DiagonalGaussian(eqx.Module):
     ) -> "DiagonalGaussian":
         """A narrow Gaussian around `mean` whose log-variances are free, as in the paper's text."""
         del prior
-        return cls(mean, jnp.full_like(mean, initial_log_variance))
+        return cls(mean, _filled(mean, initial_log_variance))
 
     @property
     def variance(self) -> Float[Array, " params"]:
@@ -155,7 +157,7 @@ class CappedGaussian(eqx.Module):
     ) -> "CappedGaussian":
         """A Gaussian around `mean`, much narrower than the prior."""
         del prior
-        return cls(mean, jnp.full_like(mean, initial_logit_variance))
+        return cls(mean, _filled(mean, initial_logit_variance))
 
     def under(self, prior: Distribution) -> DiagonalGaussian:
         """The Gaussian whose variances are these fractions of the prior's."""
@@ -227,8 +229,8 @@ class FullGaussian(eqx.Module):
     ) -> "FullGaussian":
         """A narrow Gaussian around `mean` without correlations."""
         del prior
-        lower = jnp.zeros((mean.size, mean.size), mean.dtype)
-        return cls(mean, jnp.full_like(mean, 0.5 * initial_log_variance), lower)
+        lower = on_device(np.zeros((mean.size, mean.size)), mean.dtype)
+        return cls(mean, _filled(mean, 0.5 * initial_log_variance), lower)
 
     @property
     def cholesky(self) -> Float[Array, "params params"]:
@@ -318,8 +320,8 @@ class LowRankGaussian(eqx.Module):
         on every parameter j with j mod rank = r.
         """
         del prior
-        factor = 0.1 * jax.nn.one_hot(jnp.arange(mean.size) % rank, rank, dtype=mean.dtype)
-        return cls(mean, jnp.full_like(mean, 0.5 * initial_log_variance), factor)
+        factor = on_device(0.1 * np.eye(rank)[np.arange(mean.size) % rank], mean.dtype)
+        return cls(mean, _filled(mean, 0.5 * initial_log_variance), factor)
 
     @property
     def covariance(self) -> Float[Array, "params params"]:
@@ -397,3 +399,15 @@ def under_prior(q: Distribution, prior: Density) -> Distribution:
     if hasattr(q, "under"):
         return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]
     return q
+
+
+def is_distribution(value: Any) -> bool:
+    """`isinstance(value, Distribution)`, which before Python 3.12 computes the variance."""
+    answers = []
+    jax.eval_shape(lambda: answers.append(isinstance(value, Distribution)))  # traced, not compiled
+    return answers[0]
+
+
+def _filled(mean: Float[Array, " params"], value: float) -> Float[Array, " params"]:
+    """A vector like `mean` with this value everywhere."""
+    return on_device(np.full(mean.shape, value), mean.dtype)

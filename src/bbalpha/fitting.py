@@ -9,16 +9,17 @@ from jaxtyping import Array, Float, Key, PyTree
 from bbalpha.convergence import check_tolerance
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import no_order
-from bbalpha.engine.epochs import full_energy, run_steps
+from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.loop import train
 from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.planning import (
     check_schedule,
     draws_for,
-    energy_at_the_end,
+    ending,
     judge_of,
     optimizer_for,
+    posterior_at_the_end,
     prepare,
 )
 from bbalpha.posterior import Posterior
@@ -100,7 +101,7 @@ def fit(
             by functions, whose variance is unknown, `bb.DiagonalGaussian`.
         optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls
             along a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q
-            has them and there are at most 1,000 parameters, else Adam. The paper's is
+            has them and there are at most 1,000 parameters (100 for a diagonal q), else Adam. The paper's is
             `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for `alpha`: every
             new one is compiled again.
         tolerance: when natural-gradient steps have converged: means and deviations are known to
@@ -162,13 +163,13 @@ def fit(
     run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(plan, judge_of(state, tolerance), early_stopping, callback)
     order = no_order(rows, plan.batch_size)
+    with_energy = ending(run, rows, plan, state, order)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     state = watch.result(state, stopped)
-    energy, stopped = energy_at_the_end(partial(full_energy, state, rows), state, stopped)
-    info = watch.info(state, energies, stopped)
-    posterior = dataclasses.replace(state.posterior(), energy=energy, info=info)
+    posterior, stopped = posterior_at_the_end(partial(with_energy, state), state.posterior, stopped)
+    posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
     if watch.judge is not None and stopped == "finished":
-        watch.judge.warn(info.num_steps)
+        watch.judge.warn(posterior.info.num_steps)
     return posterior

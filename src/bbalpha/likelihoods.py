@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key
 
 from bbalpha.data import aligned, check_values
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.special import (
     LARGEST_DF,
     LOG_TWO_PI,
@@ -39,8 +40,8 @@ RandomKey = Key[Array, ""]
 
 def _floating(value: ArrayLike) -> Array:
     """The value of a field as an array of floats, whose type training does not change."""
-    array = jnp.asarray(value)
-    return array.astype(jnp.result_type(array, float))
+    array = value if isinstance(value, Array) else np.asarray(value)
+    return on_device(array, jnp.result_type(array, float))
 
 
 @runtime_checkable

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
 
 from bbalpha.distributions import under_prior
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.noise import MATCHED_SHARE
 
 LOWEST_RATE = 0.1  # relative to the highest; below it averaging is better than a smaller rate
@@ -59,10 +61,15 @@ class NaturalState(NamedTuple):
         """
         return jnp.clip(self.travel / TRAVEL_AT_ZERO - 1, 0.0, 1.0)
 
+    def at_full_alpha(self) -> "NaturalState":
+        """The same state, with all of α."""
+        travel = max(float(self.travel), 2 * TRAVEL_AT_ZERO)
+        return self._replace(travel=on_device(travel, self.travel.dtype))
+
     @property
     def is_settled(self) -> bool:
         """Whether all steps of the record had the full α."""
-        return bool(self.travel - self.record.travel >= 2 * TRAVEL_AT_ZERO)
+        return float(self.travel) - float(self.record.travel) >= 2 * TRAVEL_AT_ZERO
 
 
 def highest_rate(num_params: int, num_samples: int, batch_share: float, matched: bool) -> float:
@@ -83,7 +90,7 @@ def natural_gradients(highest_rate: float) -> optax.GradientTransformationExtraA
     Its `update` takes the natural gradient of q with its coordinates, the energy (`value`), the
     energy as a function of the variables (`value_fn`), and the prior.
     """
-    rate = jnp.asarray(highest_rate, float)
+    rate = on_device(highest_rate)
     return optax.GradientTransformationExtraArgs(
         Partial(_init_natural, rate), Partial(_update_natural)
     )
@@ -91,20 +98,19 @@ def natural_gradients(highest_rate: float) -> optax.GradientTransformationExtraA
 
 def empty_record(variables: Any) -> Record:
     """The sums over no steps."""
-    zeros = jax.tree.map(jnp.zeros_like, variables)
-    zero = jnp.zeros((), variables.q.mean.dtype)
-    return Record(zeros, zeros.q.mean, zeros.q.mean, zero, jnp.zeros((), jnp.int32))
+    zeros, zero = _zeros(variables), on_device(0.0, variables.q.mean.dtype)
+    return Record(zeros, zeros.q.mean, zeros.q.mean, zero, on_device(np.int32(0)))
 
 
 def _init_natural(highest_rate: Float[Array, ""], variables: Any) -> NaturalState:
     dtype = variables.q.mean.dtype
     return NaturalState(
-        highest_rate=highest_rate.astype(dtype),
-        rate=highest_rate.astype(dtype),
-        radius=jnp.ones((), dtype),
+        highest_rate=on_device(highest_rate, dtype),
+        rate=on_device(highest_rate, dtype),
+        radius=on_device(1.0, dtype),
         coordinates=_no_coordinates(variables.q),
-        adam=ADAM.init(_rest(variables)),
-        travel=jnp.zeros((), dtype),
+        adam=_zeros(jax.eval_shape(ADAM.init, _rest(variables))),
+        travel=on_device(0.0, dtype),
         record=empty_record(variables),
     )
 
@@ -150,7 +156,12 @@ def _no_coordinates(q: Any) -> PyTree:
     noise = jax.eval_shape(q.noise, jax.random.key(0))
     draws = jax.ShapeDtypeStruct((1, *noise.shape), noise.dtype)
     _, coordinates = jax.eval_shape(q.natural_gradient, draws, draws, q)
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), coordinates)
+    return _zeros(coordinates)
+
+
+def _zeros(tree: PyTree) -> PyTree:
+    """Zeros in the shapes of a tree, made on the host."""
+    return jax.tree.map(lambda leaf: on_device(np.zeros(leaf.shape, leaf.dtype)), tree)
 
 
 def _adapted_rate(state: NaturalState, coordinates: PyTree) -> Float[Array, ""]:

@@ -1,5 +1,6 @@
 """From arguments to a run: rows on the device, a plan, an optimizer, the energy at the end."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,16 +8,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from bbalpha.convergence import Convergence
 from bbalpha.data import check_data, check_weights
-from bbalpha.engine.batches import Rows, padded_length, padded_rows
+from bbalpha.engine.arrays import on_device, on_host
+from bbalpha.engine.batches import Order, Rows, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
+from bbalpha.engine.compiling import Compiled, compile_ahead
+from bbalpha.engine.epochs import full_energy
 from bbalpha.engine.loop import Plan
 from bbalpha.engine.noise import Draws, samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.natural import highest_rate, natural_gradients
+from bbalpha.posterior import Posterior
 from bbalpha.state import FitState
 from bbalpha.training import NUM_SAMPLES
 
@@ -106,17 +111,43 @@ def check_schedule(state: FitState, plan: Plan) -> None:
     check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
 
 
-def energy_at_the_end(
-    energy: Callable[[], Array], state: FitState, stopped: str
-) -> tuple[Array, str]:
-    """The energy on the full data, or NaN if the run was cut short."""
-    unknown = jnp.full_like(state.alpha, jnp.nan)
+def posterior_at_the_end(
+    with_energy: Callable[[], Posterior], without: Callable[[], Posterior], stopped: str
+) -> tuple[Posterior, str]:
+    """The posterior with its energy on the full data, which is NaN if the run was cut short."""
     if stopped in ("interrupted", "non-finite"):
-        return unknown, stopped
+        return without(), stopped
     try:
-        return jax.block_until_ready(energy()), stopped
+        return jax.block_until_ready(with_energy()), stopped
     except KeyboardInterrupt:
-        return unknown, "interrupted"
+        return without(), "interrupted"
+
+
+def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order) -> Callable:
+    """A function from the last state to its posterior with the energy on the full data.
+
+    A step on all rows reports that energy, so one more step gives it; otherwise a program of its
+    own does, which is compiled while others are compiled and run.
+    """
+    if plan.batch_size == len(rows.sample_weight):
+
+        def of_next_step(state: FitState) -> Posterior:
+            energies = run(state, order=order, num_steps=on_device(1))[2]
+            return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
+
+        return of_next_step
+    wait = compile_ahead(_with_energy.program, state, rows)
+
+    def of_all_rows(state: FitState) -> Posterior:
+        wait()
+        return _with_energy(state, rows)
+
+    return of_all_rows
+
+
+@partial(Compiled, is_rare=True)
+def _with_energy(state: FitState, rows: Rows) -> Posterior:
+    return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
 
 
 def judge_of(state: FitState, tolerance: float) -> Convergence | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from bbalpha.data import as_array, check_data
+from bbalpha.data import check_data
 from bbalpha.diagnostics import Diagnosis, diagnose
 from bbalpha.distributions import Density, Distribution
 from bbalpha.engine import threefry
+from bbalpha.engine.arrays import AnyArray, library_of, on_device, on_host
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import (
     as_keys,
@@ -26,6 +27,7 @@ from bbalpha.engine.checks import (
 )
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
+from bbalpha.engine.options import compiler_options, inside_program
 from bbalpha.importance import Draws, Reweighted, importance_weights
 from bbalpha.priors import Prior
 from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
@@ -142,8 +144,11 @@ class Posterior(eqx.Module):
         """
         check_counts(num_samples=num_samples)
         key = as_keys(key, 0, "key")
+        num_rows = check_data(inputs, "inputs")
+        is_short = num_rows * num_samples <= ROWS_TIMES_DRAWS  # many rows repay the slower compiler
+        program = _prediction(is_short and not inside_program(self, inputs, key))
         predict_rows = partial(
-            _predict_rows, self.q, self.layout, model, summary, key=key, num_samples=num_samples
+            program, self.q, self.layout, model, summary, key=key, num_samples=num_samples
         )
         rows_axis = 1 if summary is None else 0
         return map_rows(predict_rows, inputs, ROWS_TIMES_DRAWS // num_samples, rows_axis)
@@ -172,7 +177,7 @@ class Posterior(eqx.Module):
             lambda params, rows: log_likelihood(params, rows, *extra), params, data
         )
         model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
-        return self.predict(model, data, key=key, num_samples=num_samples, summary=_log_mean_exp)
+        return self.predict(model, data, key=key, num_samples=num_samples, summary=log_mean_exp)
 
     def diagnose(
         self,
@@ -294,8 +299,8 @@ def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
     """`function` of all rows, a chunk at a time, each padded so that shapes repeat."""
-    num_rows = check_data(rows, "inputs")
-    rows = jax.tree.map(as_array, rows)
+    num_rows = len(jax.tree.leaves(rows)[0])
+    rows = jax.tree.map(on_host, rows)
     chunk = max(1, min(chunk, padded_length(num_rows)))
     results = []
     for start in range(0, num_rows, chunk):
@@ -307,12 +312,13 @@ def map_rows(
                 f"{('summary', 'model')[rows_axis]} must return arrays whose first axis is the "
                 f"rows; got shape {np.shape(leaf)[rows_axis:]} for {chunk} rows."
             )
-    return jax.tree.map(
-        lambda *pieces: jax.lax.slice_in_dim(
-            jnp.concatenate(pieces, rows_axis), 0, num_rows, axis=rows_axis
-        ),
-        *results,
-    )
+
+    def joined(*pieces: AnyArray) -> Array:
+        numpy = library_of(pieces)
+        whole = numpy.concatenate(pieces, rows_axis) if pieces[1:] else pieces[0]
+        return on_device(whole[(slice(None),) * rows_axis + (slice(num_rows),)])
+
+    return jax.tree.map(joined, *jax.tree.map(on_host, results))
 
 
 def _with_hyperparams(
@@ -324,7 +330,8 @@ def _with_hyperparams(
     return log_likelihood(params, data, *hyperparams)
 
 
-def _log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+def log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+    """The logarithm of the average density, of shape (rows,), given (draws, rows)."""
     check_one_per_datum(log_densities.shape[1:])
     # Weights 1/K rather than − log K afterwards, which in float32 costs 5e-7 at K = 1,000.
     return jax.nn.logsumexp(log_densities, axis=0, b=1 / len(log_densities))
@@ -337,7 +344,13 @@ def _sample(q: Distribution, layout: Layout, key: Key[Array, ""], num_samples: i
     return map_draws(lambda params, _: layout.unflatten(params), q, keys, chunk)
 
 
-@eqx.filter_jit
+@cache
+def _prediction(is_quick: bool) -> Callable:
+    """`_predict_rows` as a program, compiled quickly or to run fast."""
+    jit: Callable = eqx.filter_jit  # whose annotations do not mention the settings of `jax.jit`
+    return jit(_predict_rows, compiler_options=compiler_options(is_rare=True) if is_quick else None)
+
+
 def _predict_rows(
     q: Distribution,
     layout: Layout,

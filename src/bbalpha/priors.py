@@ -14,7 +14,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
-from bbalpha.distributions import Density, DiagonalGaussian, Distribution
+from bbalpha.distributions import Density, DiagonalGaussian, is_distribution
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout, shown
 from bbalpha.engine.special import LOG_TWO_PI
 
@@ -79,7 +80,7 @@ def as_prior(prior: Prior, layout: Layout, dtype: Any) -> Density:
         ValueError: if its structure or a shape differs from the parameters, if a deviation is not
             positive, or if a function does not return a number.
     """
-    if isinstance(prior, Distribution):
+    if is_distribution(prior):
         if prior.mean.shape != (layout.size,):
             raise ValueError(
                 f"prior must be over the {layout.size} parameters of the model; "
@@ -133,7 +134,8 @@ def _gaussian(prior: PyTree, layout: Layout, dtype: Any) -> DiagonalGaussian:
     if not np.all(np.isfinite(deviations) & (deviations > 0)):
         worst = deviations[np.argmin(np.where(np.isfinite(deviations), deviations, -np.inf))]
         raise ValueError(f"prior must hold positive standard deviations; got prior={worst:g}.")
-    return DiagonalGaussian(jnp.zeros(layout.size, dtype), jnp.asarray(2 * np.log(deviations)))
+    log_variance = on_device(2 * np.log(deviations))
+    return DiagonalGaussian(on_device(np.zeros(layout.size), dtype), log_variance)
 
 
 def _deviations_of_leaves(prior: PyTree, layout: Layout) -> np.ndarray:

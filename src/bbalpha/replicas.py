@@ -13,8 +13,10 @@ from jaxtyping import Array, Key, PyTree
 from bbalpha.convergence import check_tolerance
 from bbalpha.data import as_array
 from bbalpha.energy import LogLikelihood
-from bbalpha.engine.batches import no_order
+from bbalpha.engine.arrays import on_device, on_host
+from bbalpha.engine.batches import Rows, no_order
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite
+from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.loop import train
 from bbalpha.engine.noise import Draws
@@ -24,9 +26,9 @@ from bbalpha.fitting import TOLERANCE
 from bbalpha.planning import (
     check_schedule,
     draws_for,
-    energy_at_the_end,
     judge_of,
     optimizer_for,
+    posterior_at_the_end,
     prepare,
 )
 from bbalpha.posterior import Posterior
@@ -136,17 +138,27 @@ def fit_many(
     order = no_order(rows, plan.batch_size, keys.shape)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     results = watch.result(state)
-    full_energies, stopped = energy_at_the_end(
-        partial(full_energy_many, results, rows, data_axis), state, stopped
+    together, stopped = posterior_at_the_end(
+        partial(_with_energies, results, rows, data_axis), partial(_posteriors, results), stopped
     )
     posteriors = []
-    for replica, energy in enumerate(full_energies):
-        one = replica_of(results, replica)
+    for replica, one_watch in enumerate(watch.watches):
         reason = watch.reason(replica, state, stopped)
-        info = watch.watches[replica].info(one, energies[replica], reason)
-        posteriors.append(dataclasses.replace(one.posterior(), energy=energy, info=info))
+        info = one_watch.info(replica_of(results, replica), energies[replica], reason)
+        posteriors.append(dataclasses.replace(replica_of(together, replica), info=info))
     watch.warn(stopped)
     return posteriors
+
+
+@partial(Compiled, static_argnames=("data_axis",), is_rare=True)
+def _with_energies(state: FitState, rows: Rows, data_axis: int | None) -> Posterior:
+    def of_replica(state: FitState, energy: Array) -> Posterior:
+        return dataclasses.replace(state.posterior(), energy=energy)
+
+    return jax.vmap(of_replica)(state, full_energy_many(state, rows, data_axis))
+
+
+_posteriors = jax.vmap(FitState.posterior)
 
 
 def _start_replicas(
@@ -177,9 +189,9 @@ def _start_replicas(
     return state
 
 
-def replica_of(state: FitState, replica: int) -> FitState:
-    """The state of one replica."""
-    return jax.tree.map(lambda leaf: leaf[replica], state)
+def replica_of(tree: PyTree, replica: int) -> Any:
+    """One replica of a state or posterior of all."""
+    return jax.tree.map(lambda leaf: on_device(on_host(leaf)[replica]), tree)
 
 
 def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:

@@ -83,16 +83,7 @@ class FitState(eqx.Module):
 
     def posterior(self) -> Posterior:
         """The posterior so far; its energy on the full data is unknown and therefore NaN."""
-        q, prior = _distributions(self, self.variables)
-        return Posterior(
-            q=q,
-            prior=prior,
-            hyperparams=self.variables.hyperparams,
-            alpha=self.last_alpha,
-            num_data=self.num_data,
-            energy=jnp.full_like(self.alpha, jnp.nan),
-            layout=self.method.layout,
-        )
+        return _posterior(self)
 
     @property
     def last_alpha(self) -> Float[Array, "..."]:
@@ -103,6 +94,12 @@ class FitState(eqx.Module):
     def is_natural(self) -> bool:
         """Whether the optimizer takes natural-gradient steps."""
         return isinstance(self.optimizer_state, NaturalState)
+
+    def at_full_alpha(self) -> "FitState":
+        """The same state, whose next step has the full α even if it was still rising."""
+        if not self.is_natural:
+            return self
+        return dataclasses.replace(self, optimizer_state=self.optimizer_state.at_full_alpha())
 
     @property
     def dtype(self) -> Any:
@@ -128,17 +125,17 @@ class FitState(eqx.Module):
 
         Independent noise is left as keys if no other step shares it, or if it is large.
         """
-        q, _ = _distributions(self, self.variables)
         keys = self.noise_keys(step)
+        if self.resample_every == 1 and self.method.draws == "independent" and not self.is_natural:
+            return keys
+        q, _ = _distributions(self, self.variables)
         draw = jax.vmap(q.noise)
         if self.sobol_points is not None:
             return shifted_noise(self.sobol_points, keys[0], len(keys)).astype(self.dtype)
         if self.method.draws != "independent":
             return paired_noise(draw, keys, matched=self.method.draws == "matched")
-        if self.is_natural:
-            return draw(keys)
-        is_kept = self.resample_every > 1 and jax.eval_shape(draw, keys).size <= KEPT_NOISE
-        return draw(keys) if is_kept else keys
+        is_small = jax.eval_shape(draw, keys).size <= KEPT_NOISE
+        return draw(keys) if is_small or self.is_natural else keys
 
     def energy(
         self, batch: PyTree, weights: Float[Array, " batch"] | None = None
@@ -200,6 +197,20 @@ def check_likelihood(state: FitState, data: PyTree, batch_size: int) -> None:
         return method.log_likelihood(params, rows, *extra)
 
     check_log_likelihood(log_likelihood, params, data, batch_size)
+
+
+@jax.jit
+def _posterior(state: FitState) -> Posterior:
+    q, prior = _distributions(state, state.variables)
+    return Posterior(
+        q=q,
+        prior=prior,
+        hyperparams=state.variables.hyperparams,
+        alpha=state.last_alpha,
+        num_data=state.num_data,
+        energy=jnp.full_like(state.alpha, jnp.nan),
+        layout=state.method.layout,
+    )
 
 
 def _energy(

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from bbalpha.convergence import ROUND_STEPS, Convergence
 from bbalpha.data import check_data, check_weights
-from bbalpha.engine import streams
+from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
@@ -123,7 +123,7 @@ class Watch:
         densities = state.posterior().log_density(
             state.method.log_likelihood,
             rule.data,
-            key=jax.random.fold_in(state.key, streams.HELD_OUT),
+            key=threefry.fold_in(state.key, streams.HELD_OUT),
             num_samples=rule.num_samples,
         )
         score = np.average(np.asarray(densities, np.float64), weights=rule.sample_weight)

@@ -8,10 +8,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, UInt32
 
-from bbalpha.distributions import CappedGaussian, Density, DiagonalGaussian, Distribution
+from bbalpha.distributions import (
+    CappedGaussian,
+    Density,
+    DiagonalGaussian,
+    Distribution,
+    is_distribution,
+)
 from bbalpha.energy import LogLikelihood, Number
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.checks import (
     as_keys,
     check_alpha,
@@ -31,7 +39,9 @@ from bbalpha.state import FitState, Method, Schedule, StepInfo, Variables
 
 Family = Any  # a class of distributions, an instance, or a function of the mean and the prior
 
-NATURAL_SIZE = 1000  # parameters up to which `fit` takes natural-gradient steps by default
+# Parameters up to which `fit` takes natural-gradient steps by default. For mean-field networks Adam
+# predicts better in the same time (docs/benchmarks.md).
+NATURAL_SIZE, NATURAL_SIZE_MEAN_FIELD = 1000, 100
 NUM_SAMPLES = 100  # K in Section 4; for a few parameters the draws cost almost nothing
 
 
@@ -115,11 +125,11 @@ def init(
         variables=variables,
         optimizer_state=optimizer_state,
         optimizer=optimizer,
-        step=jnp.zeros((), jnp.int32),
+        step=on_device(np.int32(0)),
         key=as_keys(key, 0, "key"),
         prior=prior,
-        alpha=jnp.asarray(0.0 if callable(alpha) else alpha, mean.dtype),
-        num_data=jnp.asarray(num_data, mean.dtype),
+        alpha=on_device(0.0 if callable(alpha) else alpha, mean.dtype),
+        num_data=on_device(num_data, mean.dtype),
         method=Method(log_likelihood, layout, *sizes, schedule, draws),
         sobol_points=_sobol_points(q, num_samples) if draws == "sobol" else None,
     )
@@ -182,7 +192,9 @@ def by_name(
     q = _start_of(family, mean, as_prior(prior, layout, mean.dtype))
     has_natural_gradient = hasattr(q, "natural_gradient")
     if optimizer is None:
-        return "natural" if has_natural_gradient and layout.size <= NATURAL_SIZE else "adam"
+        is_mean_field = isinstance(q, CappedGaussian | DiagonalGaussian)
+        largest = NATURAL_SIZE_MEAN_FIELD if is_mean_field else NATURAL_SIZE
+        return "natural" if has_natural_gradient and layout.size <= largest else "adam"
     if not has_natural_gradient:
         raise ValueError(
             'optimizer must not be "natural" for a family without a member natural_gradient; '
@@ -199,7 +211,7 @@ def _sobol_points(q: Distribution, num_samples: int) -> UInt32[Array, "pairs noi
 def _as_arrays(hyperparams: PyTree) -> PyTree:
     if not jax.tree.leaves(hyperparams):
         return hyperparams
-    hyperparams = jax.tree.map(jnp.asarray, hyperparams)
+    hyperparams = jax.tree.map(on_device, hyperparams)
     Layout.of(hyperparams, "hyperparams")
     check_finite(hyperparams, "hyperparams")
     return hyperparams
@@ -211,7 +223,7 @@ def _log_prior_scale(prior: Density, layout: Layout, dtype: Any) -> Float[Array,
             "learn_prior must be False unless the prior is a diagonal Gaussian; "
             f"got learn_prior=True with a {type(prior).__name__}."
         )
-    return jnp.zeros(len(layout.shapes), dtype)
+    return on_device(np.zeros(len(layout.shapes)), dtype)
 
 
 def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> Distribution:
@@ -225,12 +237,12 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> 
     if family is None:
         family = DiagonalGaussian if isinstance(prior, DensityPrior) else CappedGaussian
     make: Any = getattr(family, "init", None) if isinstance(family, type) else family
-    if not (callable(make) or isinstance(make, Distribution)):
+    if not (callable(make) or is_distribution(make)):
         raise TypeError(
             "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or "
             f"a function of the mean and the prior; got {family!r}."
         )
-    q: Any = make if isinstance(make, Distribution) else make(mean, prior)
+    q: Any = make if is_distribution(make) else make(mean, prior)
     _check_trainable(q)
     if q.mean.shape != mean.shape:
         raise ValueError(
@@ -247,7 +259,7 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> 
 
 def _check_trainable(q: Any) -> None:
     """Raise unless q is a distribution whose fields an optimizer can move."""
-    if not isinstance(q, Distribution):
+    if not is_distribution(q):
         raise TypeError(f"family must make a bb.Distribution; got {type(q).__name__}.")
     for path, leaf in jax.tree_util.tree_leaves_with_path(q):
         if not jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating):

@@ -80,3 +80,13 @@ def test_a_target_is_needed_to_evaluate(folder, prices, tmp_path, refused):
     write_table(frame, tmp_path / "new.csv")
     message = refused(tmp_path, "evaluate", prices, tmp_path / "new.csv")
     assert message.startswith("target 'price' is not a column of the table (the columns are 'id'")
+
+
+def test_scores_come_from_one_pass_over_the_draws_and_one_of_new_targets(
+    folder, prices, states, done, passes
+):
+    done("evaluate", prices, folder / "prices.csv")
+    assert passes == [40, 40]  # the second draws targets, for scores without a closed form
+    passes.clear()
+    done("evaluate", states, folder / "states.csv.gz")
+    assert passes == [40]

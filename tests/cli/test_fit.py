@@ -168,3 +168,12 @@ def test_fit_refuses_in_one_sentence(
     monkeypatch.chdir(tmp_path)
     written(tmp_path, table)
     assert re.search(message, refused(tmp_path, "fit", "table.csv", *options))
+
+
+def test_the_facts_of_a_fit_come_from_one_pass_over_the_draws(
+    folder, quick, done, tmp_path, passes
+):
+    done(
+        "fit", folder / "prices.csv", "--target", "price", "-o", tmp_path / "m.safetensors", *quick
+    )
+    assert passes == [40]

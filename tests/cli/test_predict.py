@@ -128,3 +128,9 @@ def test_predictions_are_not_written_over_their_sources(folder, prices, refused)
         assert message.startswith("--output must not be another file of the command")
     message = refused(folder, "predict", prices, table, "--output", folder / "p.xlsx")
     assert "must be CSV or Parquet" in message
+
+
+def test_a_table_is_predicted_in_one_pass_over_the_draws(folder, prices, states, done, passes):
+    done("predict", prices, folder / "prices.csv")
+    done("predict", states, folder / "states.csv.gz")
+    assert passes == [40, 40]

@@ -1,11 +1,14 @@
-"""Programs are compiled with options where these are known, and without where they are not."""
+"""Programs are compiled with options where these are known, some of them ahead of their call."""
+
+import threading
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bbalpha.engine.compiling import JAX_WITH_OPTIONS, OPTIONS, Compiled
+from bbalpha.engine.compiling import Compiled, compile_ahead
+from bbalpha.engine.options import compiler_options
 
 VALUES = jnp.arange(6.0).reshape(2, 3)
 
@@ -14,9 +17,14 @@ def square(matrix, scale=1.0):
     return scale * matrix @ matrix.T
 
 
-@pytest.fixture
-def options(monkeypatch):
-    """The options of every program that is made."""
+def test_a_program_is_its_function():
+    compiled = Compiled(square, static_argnames=("scale",))
+    np.testing.assert_allclose(compiled(VALUES, scale=2.0), square(VALUES, 2.0))
+    np.testing.assert_allclose(compiled.function(VALUES), square(VALUES))
+
+
+@pytest.mark.parametrize("is_rare", [False, True])
+def test_a_program_is_made_once_with_its_options_at_the_first_call(is_rare, monkeypatch):
     given = []
 
     def jit(function, **settings):
@@ -24,30 +32,57 @@ def options(monkeypatch):
         return function
 
     monkeypatch.setattr("jax.jit", jit)
-    return given
-
-
-def test_a_program_is_its_function():
-    compiled = Compiled(square, static_argnames=("scale",))
-    np.testing.assert_allclose(compiled(VALUES, scale=2.0), square(VALUES, 2.0))
-    np.testing.assert_allclose(compiled.function(VALUES), square(VALUES))
-
-
-def test_nothing_is_compiled_before_the_first_call(options):
-    compiled = Compiled(square)
-    assert options == []
+    compiled = Compiled(square, is_rare=is_rare)
+    assert given == []
     for _ in range(2):
         compiled(VALUES)
-    assert options == [OPTIONS if jax.__version_info__[:2] == JAX_WITH_OPTIONS else None]
+    assert given == [compiler_options(is_rare)]
 
 
-def test_an_accelerator_gets_no_options_of_the_cpu(options, monkeypatch):
-    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    Compiled(square)(VALUES)
-    assert options == [None]
+def test_inside_another_program_it_is_compiled_as_that_one_is():
+    compiled = Compiled(square, is_rare=True)
+    expected = square(VALUES)
+    np.testing.assert_allclose(jax.jit(compiled)(VALUES), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda: compiled(VALUES))(), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(compiled)(VALUES[None])[0], expected, rtol=1e-6)
+    gradient = jax.grad(lambda matrix: compiled(matrix).sum())(VALUES)
+    np.testing.assert_allclose(gradient, jax.grad(lambda m: square(m).sum())(VALUES), rtol=1e-6)
 
 
-def test_another_version_of_jax_gets_no_options(options, monkeypatch):
-    monkeypatch.setattr("jax.__version_info__", (0, JAX_WITH_OPTIONS[1] + 1, 0))
-    Compiled(square)(VALUES)
-    assert options == [None]
+def test_a_program_compiled_ahead_is_found_by_its_call():
+    threads = []
+
+    def listen(event, _, fun_name=None, **details):
+        if event.endswith("backend_compile_duration") and fun_name == "jit(cubed)":
+            threads.append(threading.current_thread())
+
+    def cubed(x):
+        return x**3
+
+    program = jax.jit(cubed)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    compile_ahead(program, VALUES)()
+    np.testing.assert_allclose(program(VALUES + 1), (VALUES + 1) ** 3)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    (thread,) = threads
+    assert thread is not threading.main_thread()
+
+
+def test_settings_of_the_users_thread_hold_for_a_program_compiled_ahead(compilations):
+    program = jax.jit(lambda x: x @ x.T)
+    with jax.default_matmul_precision("float32"):
+        compile_ahead(program, VALUES)()
+        compilations.clear()
+        program(VALUES)
+    assert compilations == []
+
+
+def test_a_failure_to_compile_is_left_to_the_call():
+    class Failing:
+        def lower(self, *args):
+            return self
+
+        def compile(self):
+            raise RuntimeError("out of memory")
+
+    compile_ahead(Failing(), VALUES)()

@@ -3,10 +3,18 @@
 import jax
 import numpy as np
 import pytest
-from problems.short_epochs import BATCH_SIZE, DATA, NUM_BATCHES, NUM_SAMPLES, ROWS, start
+from problems.short_epochs import (
+    BATCH_SIZE,
+    DATA,
+    NUM_BATCHES,
+    NUM_DATA,
+    NUM_SAMPLES,
+    ROWS,
+    start,
+)
 
 import bbalpha as bb
-from bbalpha.engine.batches import no_order, order_of_epoch
+from bbalpha.engine.batches import no_order, order_of_epoch, padded_rows
 from bbalpha.engine.epochs import run_steps
 from bbalpha.state import KEPT_NOISE
 
@@ -67,3 +75,22 @@ def test_noise_is_drawn_once_for_the_steps_that_share_it_unless_it_is_too_large(
     num_periods, num_steps = 3, 2 * NUM_BATCHES
     assert len(drawn) == NUM_SAMPLES * (num_periods if kept_noise > 1 else num_steps)
     assert len({tuple(words.tolist()) for words in drawn}) == NUM_SAMPLES * num_periods
+
+
+def test_a_batch_of_all_rows_takes_the_steps_of_all_data():
+    """Padding and the order of the rows change nothing."""
+    rows = padded_rows(DATA, np.full(NUM_DATA, 0.5))
+    num_slots = len(rows.sample_weight)
+    state = expected = start()
+    state, _, energies, _ = run_steps(state, rows, no_order(rows, num_slots), 5, num_slots)
+    step, infos = jax.jit(bb.step), []
+    for _ in range(5):
+        expected, info = step(expected, DATA, np.full(NUM_DATA, 0.5, np.float32))
+        infos.append(info)
+    assert num_slots > NUM_DATA
+    assert state.step == 5
+    np.testing.assert_allclose(energies[:5], [info.energy for info in infos], rtol=2e-5)
+    for leaf, other in zip(
+        jax.tree.leaves(state.variables), jax.tree.leaves(expected.variables), strict=True
+    ):
+        np.testing.assert_allclose(leaf, other, rtol=2e-5, atol=2e-5)

@@ -198,3 +198,15 @@ def test_the_numbers_of_a_pair_are_independent_and_their_tails_gaussian():
     for bound in (1, 2, 3, 4, 4.5):
         expected = 2 * num_pairs * 2 * scipy.stats.norm.cdf(-bound)
         assert abs(np.sum(np.abs(noise) > bound) - expected) < 4 * np.sqrt(expected)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**31 - 1])
+def test_keys_made_on_the_host_are_those_of_jax_random(seed, compilations):
+    key = threefry.fold_in(threefry.key_of(seed), 5)
+    assert compilations == []
+    assert words_of(key) == words_of(jax.random.fold_in(jax.random.key(seed), 5))
+
+
+def test_seeds_of_another_generator_are_left_to_jax_random():
+    with jax.default_prng_impl("rbg"):
+        assert words_of(threefry.key_of(3)) == words_of(jax.random.key(3))

@@ -94,3 +94,14 @@ def test_rows_alone_have_the_probabilities_and_densities_that_they_have_together
 
 def with_draws(model, num_samples):
     return copy.copy(model).set_params(num_predictive_samples=num_samples)
+
+
+def test_probabilities_and_scores_come_from_one_pass_over_the_draws(
+    fitted_classifier, table, passes
+):
+    rows, labels = table.inputs[:5], table.labels[:5]
+    probabilities, log_densities = fitted_classifier._described(rows, labels)
+    assert passes == [5]
+    np.testing.assert_allclose(probabilities, fitted_classifier.predict_proba(rows), rtol=1e-6)
+    expected = fitted_classifier.score_samples(rows, labels)
+    np.testing.assert_allclose(log_densities, expected, rtol=1e-5)

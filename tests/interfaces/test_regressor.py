@@ -120,3 +120,26 @@ def test_probabilities_out_of_range_are_refused(table, fitted):
         fitted.predict_quantiles(table.new, [0.0, 0.5])
     with pytest.raises(ValueError, match="coverage must lie between 0 and 1; got coverage=90"):
         fitted.predict_interval(table.new, coverage=90)
+
+
+def test_mean_and_deviation_come_from_one_pass_over_the_draws(fitted, table, passes):
+    mean, std = fitted.predict(table.new, return_std=True)
+    assert passes == [len(table.new)]
+    np.testing.assert_allclose(mean, fitted.predict(table.new), rtol=1e-6)
+    np.testing.assert_allclose(std**2, fitted.decompose(table.new).total, rtol=1e-5)
+
+
+def test_one_pass_describes_rows_as_the_single_methods_do(fitted, table, passes):
+    rows, targets = table.inputs[:5], table.numbers[:5]
+    described = fitted._described(rows, (0.1, 0.7), targets)
+    assert passes == [5]
+    mean, std = fitted.predict(rows, return_std=True)
+    np.testing.assert_allclose(described.mean, mean, rtol=1e-6)
+    np.testing.assert_allclose(described.std, std, rtol=1e-6)
+    np.testing.assert_allclose(
+        described.quantiles, fitted.predict_quantiles(rows, (0.1, 0.7)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        described.log_densities, fitted.score_samples(rows, targets), rtol=1e-5
+    )
+    assert fitted._described(rows)[2:] == (None, None)

@@ -5,11 +5,12 @@ standard error; a mistake of the user gets one sentence and exit code 2.
 
 Imports are deferred so that help and most refusals come at once. The modules of commands
 (`fit`, `predict`, `evaluate`, `inspect`) and what they share (`doors`, `options`, `paths`,
-`printing`) import neither jax nor pandas. A command first checks whatever needs neither. Inside its
-function it then imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and
-reads the table; after that come `saved`, `training`, `scores` and `describe`, which load jax, and
-`picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if standard
-output is a terminal. Everything else is imported at the top of its module, as usual.
+`printing`, `programs`) import neither jax nor pandas. A command first checks whatever needs
+neither. Inside its function it then imports `bbalpha.tables` or `training_table`, which load pandas
+and pyarrow, and reads the table; after that come `saved`, `training`, `scores` and `describe`,
+which load jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads
+rich, only if standard output is a terminal. Everything else is imported at the top of its module,
+as usual.
 
 The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
@@ -27,6 +28,7 @@ from bbalpha.cli.options import Quiet
 from bbalpha.cli.paths import check_output
 from bbalpha.cli.predict import predict_table
 from bbalpha.cli.printing import count, note, print_table
+from bbalpha.cli.programs import prepare_imports
 
 __all__ = [
     "Commands",
@@ -67,4 +69,8 @@ def _start(
     bbalpha fit houses.csv --target price
     bbalpha predict houses.safetensors new.csv --output predictions.csv
     bbalpha evaluate houses.safetensors test.csv
+
+    Compiled programs are kept in your folder for caches, so that later commands start sooner. The
+    environment variable BBALPHA_CACHE_DIR names another folder; an empty value switches this off.
     """  # noqa: D301  typer keeps the line breaks of a paragraph that starts with \b
+    prepare_imports()

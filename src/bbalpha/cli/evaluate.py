@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from bbalpha.cli.doors import plain_warnings, refusing
+from bbalpha.cli.doors import refusing
 from bbalpha.cli.options import Json, ModelFile, NewData, Unknown
 from bbalpha.cli.paths import check_input
 from bbalpha.cli.printing import print_facts, print_json
+from bbalpha.cli.programs import keeping_programs
 
 NAMES = {
     "rmse": "RMSE of the mean",
@@ -42,7 +43,7 @@ def evaluate_model(
 
     model = read_model(model_file)
     features, targets = model.features(frame, unknown), model.targets(frame)
-    with plain_warnings(json), refusing(ValueError):
+    with keeping_programs(json), refusing(ValueError):
         scores = scores_of(model, features, targets)
     if json:
         names = {"model": str(model_file), "data": str(data)}

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import INTERRUPTED, plain_warnings
+from bbalpha.cli.doors import INTERRUPTED
 from bbalpha.cli.options import Quiet, choice, finite_number, hidden_sizes, whole_number
 from bbalpha.cli.paths import check_input, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts
+from bbalpha.cli.programs import keeping_programs
 
 LIKELIHOODS = {
     "regression": ("gaussian", "heteroscedastic", "student_t", "poisson"),
@@ -177,7 +178,7 @@ def fit_table(
     model = new_model(table, settings)
     if not quiet:
         print_facts(facts_before(data, model, len(table.inputs)))
-    with plain_warnings(quiet):
+    with keeping_programs(quiet):
         info = train(model, table, path)
         if plot:
             from bbalpha.cli.picture import draw_fit

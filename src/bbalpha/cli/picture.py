@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bbalpha.cli.paths import replacing
 from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
-from bbalpha.cli.scores import LEVEL, levels_needed, pit_and_crps
+from bbalpha.cli.scores import LEVEL, interval, levels_needed, pit_and_crps
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind readers
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
@@ -39,8 +39,8 @@ def draw_fit(path: Path, model: Model, features: np.ndarray, targets: np.ndarray
 def _draw_numbers(axes: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
     """Predictions against observations, and the coverage of central intervals."""
     shown = np.linspace(0, len(targets) - 1, min(len(targets), NUM_INTERVALS)).astype(int)
-    lower, upper = model.estimator.predict_interval(features[shown], LEVEL).T
-    mean = model.estimator.predict(features[shown])
+    described = model.estimator._described(features[shown], interval(LEVEL))
+    mean, (lower, upper) = described.mean, described.quantiles.T
     left, right = axes
     left.vlines(targets[shown], lower, upper, color=BLUE, alpha=0.25, label="90 % interval")
     left.scatter(targets[shown], mean, s=9, color=BLUE, linewidths=0, label="mean", zorder=3)

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from bbalpha.cli.doors import Refusal, plain_warnings, refusing
+from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.options import ModelFile, NewData, Quiet, Unknown, quantile_levels
 from bbalpha.cli.paths import check_input, check_output
 from bbalpha.cli.printing import count, note, print_bytes
+from bbalpha.cli.programs import keeping_programs
 
 DEFAULT_QUANTILES = "0.05,0.5,0.95"
 STANDARD_OUTPUT = Path("-")
@@ -65,7 +66,7 @@ def predict_table(
         raise Refusal(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
-    with plain_warnings(quiet):
+    with keeping_programs(quiet):
         predictions = model.predictions(model.features(frame, unknown), levels)
     if output == STANDARD_OUTPUT:
         print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())

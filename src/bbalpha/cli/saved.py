@@ -49,8 +49,17 @@ class Model:
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
         """The probability of every class, in the order of the target's classes."""
-        order = [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
-        return self.estimator.predict_proba(features)[:, order]
+        return self.estimator.predict_proba(features)[:, self._order()]
+
+    def probabilities_and_scores(
+        self, features: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`probabilities`, and the log-probability of every target."""
+        probabilities, log_densities = self.estimator._described(features, targets)
+        return probabilities[:, self._order()], log_densities
+
+    def _order(self) -> list[int]:
+        return [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
 
     def predictions(self, features: np.ndarray, levels: Sequence[float]) -> pandas.DataFrame:
         """A row of predictions for every row of features.
@@ -66,11 +75,10 @@ class Model:
             table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
             table.insert(0, "prediction", labels)
             return table
-        mean, std = self.estimator.predict(features, return_std=True)
-        columns = {"mean": mean, "std": std}
-        if levels:
-            values = self.estimator.predict_quantiles(features, levels)
-            columns |= {f"q{level!r}": values[:, index] for index, level in enumerate(levels)}
+        described = self.estimator._described(features, levels)
+        columns = {"mean": described.mean, "std": described.std}
+        for index, level in enumerate(levels):
+            columns[f"q{level!r}"] = described.quantiles[:, index]
         return pandas.DataFrame(columns)
 
 

@@ -14,18 +14,19 @@ ROWS_AT_ONCE = 2000  # rows whose draws are in memory
 
 def scores_of(model: Model, features: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
     """All scores under their names in JSON; the standard error of a single row is NaN."""
-    log_densities = model.estimator.score_samples(features, targets)
+    scores_of_task = {
+        "classification": _scores_of_classes,
+        "regression": _scores_of_numbers,
+    }[model.target.task]
+    log_densities, scores = scores_of_task(model, features, targets)
     several = len(log_densities) > 1
-    scores = {
+    return {
         "rows": len(log_densities),
         "log_likelihood": float(log_densities.mean()),
         "log_likelihood_standard_error": (
             metrics.standard_error(log_densities) if several else np.nan
         ),
-    }
-    if model.target.task == "classification":
-        return scores | _scores_of_classes(model, features, targets)
-    return scores | _scores_of_numbers(model.estimator, features, targets)
+    } | scores
 
 
 def levels_needed(pit: np.ndarray) -> np.ndarray:
@@ -46,23 +47,33 @@ def pit_and_crps(
     return np.concatenate(pit), total / len(targets)
 
 
-def _scores_of_classes(model: Model, features: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    probabilities = model.probabilities(features)
+def interval(level: float) -> tuple[float, float]:
+    """The levels of the quantiles between which a central interval lies."""
+    return (1 - level) / 2, (1 + level) / 2
+
+
+def _scores_of_classes(
+    model: Model, features: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The log-densities of the targets, and the scores of classes."""
+    probabilities, log_densities = model.probabilities_and_scores(features, targets)
     labels = np.array([model.target.classes.index(label) for label in targets])
-    return {
+    return log_densities, {
         "error_rate": metrics.error_rate(probabilities, labels),
         "expected_calibration_error": metrics.expected_calibration_error(probabilities, labels),
     }
 
 
 def _scores_of_numbers(
-    estimator: Any, features: np.ndarray, targets: np.ndarray
-) -> dict[str, float]:
-    lower, upper = estimator.predict_interval(features, LEVEL).T
-    pit, crps = pit_and_crps(estimator, features, targets)
+    model: Model, features: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The log-densities of the targets, and the scores of numbers."""
+    described = model.estimator._described(features, interval(LEVEL), targets)
+    lower, upper = described.quantiles.T
+    pit, crps = pit_and_crps(model.estimator, features, targets)
     covered = np.mean(levels_needed(pit)[:, None] <= metrics.LEVELS, axis=0)
-    return {
-        "rmse": metrics.rmse(estimator.predict(features), targets),
+    return described.log_densities, {
+        "rmse": metrics.rmse(described.mean, targets),
         "crps": crps,
         "coverage_90": float(np.mean((lower <= targets) & (targets <= upper))),
         "calibration_error": float(np.abs(covered - metrics.LEVELS).mean()),

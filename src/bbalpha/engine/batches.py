@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from bbalpha.engine import streams, threefry
+from bbalpha.engine.arrays import on_device, on_host
 
 SHORTEST_LENGTH = 8  # of padded rows
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
@@ -35,7 +36,15 @@ class Rows(NamedTuple):
 
     def num_batches(self, batch_size: int) -> Int[Array, ""]:
         """How many minibatches make an epoch."""
-        return -(-self.num_rows // batch_size)
+        return jax.lax.div(self.num_rows + (batch_size - 1), self.num_rows.dtype.type(batch_size))
+
+    def take(self, taken: Int[Array, " batch"]) -> tuple[PyTree, Float[Array, " batch"]]:
+        """Some rows of the data, and their weights."""
+        # The indices are known to lie inside, so the program need not check them.
+        return jax.tree.map(
+            lambda leaf: leaf.at[taken].get(mode="promise_in_bounds"),
+            (self.data, self.sample_weight),
+        )
 
 
 def padded_rows(data: PyTree, sample_weight: np.ndarray) -> Rows:
@@ -50,11 +59,11 @@ def padded_rows(data: PyTree, sample_weight: np.ndarray) -> Rows:
     padding = [(0, 0)] * axis + [(0, num_slots - num_rows)]
 
     def padded(leaf: ArrayLike) -> Array:
-        leaf = leaf if isinstance(leaf, Array) else np.asarray(leaf)
-        return jnp.asarray(leaf if num_rows == num_slots else leaf.take(taken, axis=axis))
+        leaf = on_host(leaf)
+        return on_device(leaf if num_rows == num_slots else leaf.take(taken, axis=axis))
 
-    weights = jnp.asarray(np.pad(sample_weight, padding), float)
-    return Rows(jax.tree.map(padded, data), weights, jnp.asarray(num_rows))
+    weights = on_device(np.pad(sample_weight, padding).astype(float))
+    return Rows(jax.tree.map(padded, data), weights, on_device(num_rows))
 
 
 def padded_length(num_rows: int) -> int:
@@ -80,7 +89,7 @@ def order_of_epoch(key: PRNGKeyArray, epoch: Int[Array, ""], rows: Rows, batch_s
 def no_order(rows: Rows, batch_size: int, replicas: tuple[int, ...] = ()) -> Order:
     """Zeros in the shape of an epoch's order."""
     shape = (*replicas, -(-rows.sample_weight.shape[-1] // batch_size), batch_size)
-    return jnp.asarray(np.zeros(shape, int)), jnp.asarray(np.zeros(shape))
+    return on_device(np.zeros(shape, int)), on_device(np.zeros(shape))
 
 
 def minibatch_rows(

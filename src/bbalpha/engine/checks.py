@@ -3,7 +3,9 @@
 import math
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -12,9 +14,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
+from bbalpha.engine.arrays import on_device
+
 Shape = tuple[int, ...]
 
 ROUNDING = 1e-6  # relative; weights that should sum to a whole number may miss it by this much
+
+_hidden_targets: ContextVar[list[bool] | None] = ContextVar("hidden_targets", default=None)
 
 
 def check_counts(**counts: Any) -> None:
@@ -118,9 +124,10 @@ def check_log_likelihood(
 ) -> None:
     """Raise unless the user's function returns one number per row and accepts the targets.
 
-    The parameters are abstract, so nothing that depends on them is computed; what depends on the
-    data alone is, for likelihoods to check their targets. A function that ignores its batch and
-    looks at other data is right for all rows and wrong for a batch, so both are tried.
+    The parameters are abstract, so nothing is computed, and a likelihood checks its targets if it
+    gets them as they are. If it gets something computed from them, that is computed here, in small
+    programs that take their time to compile. A function that ignores its batch and looks at other
+    data is right for all rows and wrong for a batch, so both are tried.
 
     Args:
         log_likelihood: a function of the parameters and some rows.
@@ -128,17 +135,48 @@ def check_log_likelihood(
         data: all rows.
         batch_size: how many rows make a batch; without it only all rows are tried.
     """
-    data = jax.tree.map(jnp.asarray, data)
-    batch = jax.tree.map(lambda leaf: leaf[:batch_size], data)
-    for rows in (data,) if batch_size is None else (data, batch):
+    data = jax.tree.map(on_device, data)
+    num_rows = len(jax.tree.leaves(data)[0])
 
-        def of_params(params: PyTree, rows: PyTree = rows) -> Any:
-            with jax.ensure_compile_time_eval():
-                return log_likelihood(params, rows)
+    def of_data(params: PyTree) -> Any:
+        return log_likelihood(params, data)
 
-        num_rows = len(jax.tree.leaves(rows)[0])
-        result = jax.eval_shape(of_params, params)
-        check_one_per_datum(getattr(result, "shape", type(result).__name__), (num_rows,))
+    def of_computed_data(params: PyTree) -> Any:
+        with jax.ensure_compile_time_eval():
+            return log_likelihood(params, data)
+
+    with _noting_hidden_targets() as hidden:
+        result = jax.eval_shape(of_data, params)
+    if hidden:
+        jax.eval_shape(of_computed_data, params)
+    _check_result(result, num_rows)
+    if batch_size not in (None, num_rows):
+        batch = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype), data
+        )
+        _check_result(jax.eval_shape(log_likelihood, params, batch), batch_size)
+
+
+def note_hidden_targets() -> None:
+    """Remember that a likelihood could not check its targets, because they are traced."""
+    hidden = _hidden_targets.get()
+    if hidden is not None:
+        hidden.append(True)
+
+
+@contextmanager
+def _noting_hidden_targets() -> Iterator[list[bool]]:
+    """A list that `note_hidden_targets` fills while the context lasts."""
+    hidden: list[bool] = []
+    token = _hidden_targets.set(hidden)
+    try:
+        yield hidden
+    finally:
+        _hidden_targets.reset(token)
+
+
+def _check_result(result: Any, num_rows: int) -> None:
+    check_one_per_datum(getattr(result, "shape", type(result).__name__), (num_rows,))
 
 
 def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> None:

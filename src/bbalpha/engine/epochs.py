@@ -64,7 +64,7 @@ class BatchCarry(NamedTuple):
     """What passes from one minibatch to the next."""
 
     state: Any
-    noise: Noise
+    noise: Noise | None  # if several steps share it
     energy: Float[Array, ""]  # summed over the epoch so far, each batch by its share of the rows
     finite: Bool[Array, ""]
 
@@ -74,7 +74,7 @@ class EpochCarry(NamedTuple):
 
     state: Any
     order: Order
-    noise: Noise
+    noise: Noise | None  # if several steps share it
     energies: Float[Array, " epochs"]
     num_epochs: Int[Array, ""]  # begun so far
     finite: Bool[Array, ""]
@@ -88,17 +88,19 @@ def run_steps(
 
     The key and the epoch determine the order of the rows, so a run may stop and resume anywhere.
     The order is passed on only because drawing it for a million rows takes as long as a thousand
-    steps; at the start of an epoch `no_order` will do. The loop ends at the first step that is not
-    finite. The energy of an epoch counts only the steps taken here.
+    steps; at the start of an epoch `no_order` will do. A batch of all rows needs no order, which
+    makes the program smaller. The loop ends at the first step that is not finite. The energy of an
+    epoch counts only the steps taken here.
     """
     span = Span(state.step, state.step + num_steps)
+    run_epoch = _run_batch_of_all if batch_size == len(rows.sample_weight) else _run_epoch
     end = jax.lax.while_loop(
         lambda carry: (carry.state.step < span.end) & carry.finite,
-        partial(_run_epoch, rows, batch_size, span),
+        partial(run_epoch, rows, batch_size, span),
         EpochCarry(
             state=state,
             order=order,
-            noise=state.noise_at(state.step),
+            noise=state.noise_at(state.step) if state.resample_every > 1 else None,
             energies=jnp.zeros(CHUNK_EPOCHS + 1, state.dtype),
             num_epochs=jnp.array(0),
             finite=jnp.array(True),
@@ -109,10 +111,11 @@ def run_steps(
 
 def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
     """The rest of the epoch that the state is in, as far as the span reaches."""
-    state, num_batches = carry.state, rows.num_batches(batch_size)
-    epoch = state.step // num_batches
+    state = carry.state
+    num_batches = rows.num_batches(batch_size).astype(state.step.dtype)
+    epoch, place = jax.lax.div(state.step, num_batches), jax.lax.rem(state.step, num_batches)
     order = jax.lax.cond(
-        state.step % num_batches == 0,
+        place == 0,
         lambda: order_of_epoch(state.key, epoch, rows, batch_size),
         lambda: carry.order,
     )
@@ -122,11 +125,27 @@ def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> Ep
         partial(_run_batch, rows, order, num_batches, span),
         BatchCarry(state, carry.noise, jnp.zeros((), state.dtype), jnp.array(True)),
     )
+    return _after_epoch(carry, batches, order)
+
+
+def _run_batch_of_all(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
+    """An epoch that is one step on all rows; padding has the weight 0."""
+    del batch_size
+    noise = next_noise(carry.state, carry.noise, span.begin)
+    weights = rows.sample_weight.astype(carry.state.dtype)
+    state, info = carry.state.advance(rows.data, weights, noise)
+    batch = BatchCarry(state, _kept(state, noise), info.energy, info.finite)
+    return _after_epoch(carry, batch, carry.order)
+
+
+def _after_epoch(carry: EpochCarry, batches: BatchCarry, order: Order) -> EpochCarry:
     return EpochCarry(
         state=batches.state,
         order=order,
         noise=batches.noise,
-        energies=carry.energies.at[carry.num_epochs].set(batches.energy),
+        energies=jax.lax.dynamic_update_index_in_dim(
+            carry.energies, batches.energy, carry.num_epochs, axis=0
+        ),
         num_epochs=carry.num_epochs + 1,
         finite=batches.finite,
     )
@@ -137,17 +156,22 @@ def _run_batch(
 ) -> BatchCarry:
     """One step."""
     state = carry.state
-    taken, weights = jax.tree.map(lambda leaf: leaf[state.step % num_batches], order)
+    place = jax.lax.rem(state.step, num_batches)
+    taken, weights = (jax.lax.dynamic_index_in_dim(leaf, place, keepdims=False) for leaf in order)
     share = jnp.sum(weights > 0) / rows.num_rows
-    batch = jax.tree.map(lambda leaf: leaf[taken], rows.data)
-    weights = (weights * rows.sample_weight[taken]).astype(state.dtype)
+    batch, sample_weight = rows.take(taken)
+    weights = (weights * sample_weight).astype(state.dtype)
     noise = next_noise(state, carry.noise, span.begin)
     state, info = state.advance(batch, weights, noise)
     energy = carry.energy + share.astype(carry.energy.dtype) * info.energy
-    return BatchCarry(state, noise, energy, info.finite)
+    return BatchCarry(state, _kept(state, noise), energy, info.finite)
 
 
-def next_noise(state: Any, noise: Noise, begin: Int[Array, ""]) -> Noise:
+def _kept(state: Any, noise: Noise) -> Noise | None:
+    return noise if state.resample_every > 1 else None
+
+
+def next_noise(state: Any, noise: Noise | None, begin: Int[Array, ""]) -> Noise:
     """The noise of the next step, given the noise of the last one or of step `begin` itself."""
     if state.resample_every == 1:
         return state.noise_at(state.step)
@@ -170,8 +194,8 @@ def full_energy(state: Any, rows: Rows) -> Float[Array, ""]:
     def energy_of_chunk(start: Int[Array, ""]) -> Float[Array, ""]:
         taken = start + jnp.arange(chunk)
         real = taken < rows.num_rows
-        taken = jnp.minimum(taken, num_slots - 1)
-        weights = jnp.where(real, rows.sample_weight[taken], 0.0).astype(state.dtype)
-        return state.energy(jax.tree.map(lambda leaf: leaf[taken], rows.data), weights)
+        batch, sample_weight = rows.take(jnp.minimum(taken, num_slots - 1))
+        weights = jnp.where(real, sample_weight, 0.0).astype(state.dtype)
+        return state.energy(batch, weights)
 
     return jnp.sum(jax.lax.map(energy_of_chunk, jnp.arange(0, num_slots, chunk)))

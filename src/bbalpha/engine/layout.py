@@ -15,6 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.engine.arrays import library_of, on_device, on_host
+
 Shape = tuple[int, ...]
 
 ROUND_TRIP = 1e-4  # how closely a start must come back from its free numbers
@@ -139,6 +141,10 @@ class Layout:
                 )
         # At least single precision, and not weak: compiled programs are cached by that too.
         dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
+        if not self.is_constrained:
+            leaves = jax.tree.map(on_host, leaves)
+            numpy = library_of(leaves)
+            return on_device(numpy.concatenate([numpy.ravel(leaf) for leaf in leaves], dtype=dtype))
         free = [
             leaf if transform is None else transform.inverse(jnp.asarray(leaf, dtype))
             for leaf, transform in zip(leaves, self.transforms, strict=True)
@@ -148,8 +154,12 @@ class Layout:
     def pieces(self, vector: Float[Array, " params"]) -> list[Float[Array, "..."]]:
         """The free numbers of each leaf, cut out of a vector."""
         ends = np.cumsum(self.sizes)[:-1].tolist()
-        pieces = jnp.split(vector, ends)
-        return [piece.reshape(shape) for piece, shape in zip(pieces, self.free_shapes, strict=True)]
+        numbers = on_host(vector)
+        pieces = library_of(numbers).split(numbers, ends)
+        return [
+            on_device(piece.reshape(shape))
+            for piece, shape in zip(pieces, self.free_shapes, strict=True)
+        ]
 
     def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
         """The tree of a vector, each leaf in its own shape, type and range."""
@@ -161,7 +171,7 @@ class Layout:
 
     def tree(self, leaves: list[Float[Array, "..."]]) -> PyTree:
         """The tree with these leaves, each in its own type."""
-        typed = [leaf.astype(dtype) for leaf, dtype in zip(leaves, self.dtypes, strict=True)]
+        typed = [on_device(leaf, dtype) for leaf, dtype in zip(leaves, self.dtypes, strict=True)]
         return self.structure.unflatten(typed)
 
     def log_det_jacobians(self, vector: Float[Array, " params"]) -> list[Float[Array, ""]]:

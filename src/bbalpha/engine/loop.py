@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.batches import Order
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.progress import progress_bar
@@ -67,12 +67,12 @@ def train(
                 started = time.perf_counter()
                 end = plan.next_look(done, watch.every)
                 num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, end - done)
-                running = run(state, order=order, num_steps=jnp.asarray(num_steps))
+                running = run(state, order=order, num_steps=on_device(num_steps))
                 state, order, sums, finite = jax.block_until_ready(running)
                 _add_energies(energies, done // plan.num_batches, np.asarray(sums))
                 done += num_steps
                 _show_energy(show, energies, done / plan.num_batches)
-                if not np.any(finite):
+                if not np.asarray(finite).any():
                     stopped = "non-finite"
                 elif done == end:
                     state, stopped = watch.look(state, energies)

@@ -22,12 +22,18 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
     >>> once(jnp.square, jnp.arange(3)).tolist()
     [0, 1, 4]
     """
+    function = jax.jit(function)  # traced once for the shape and the two platforms
 
     def loop(words: Array) -> Array:
         shape = jax.eval_shape(function, words)
         start = jnp.zeros(shape.shape, shape.dtype)
-        num_turns = 1 + _is_unlikely(words)  # a second turn would repeat the first
-        return jax.lax.fori_loop(0, num_turns, lambda *_: function(words), start)
+
+        def turn(carry: tuple) -> tuple:
+            _, goes_on, _ = carry
+            return goes_on, jnp.array(False), function(words)  # a second turn would repeat this
+
+        start = (jnp.array(True), _is_unlikely(words), start)
+        return jax.lax.while_loop(lambda carry: carry[0], turn, start)[2]
 
     return jax.lax.platform_dependent(words, cpu=loop, default=function)
 
@@ -45,11 +51,13 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
     [2. 4.]
     """
 
-    def unchanged(turn: Array, values: Array) -> Array:
-        return jnp.where(turn < 0, jnp.zeros_like(values), values)
+    def turn(carry: tuple) -> tuple:
+        goes_on, values = carry  # it does, here, but the compiler cannot know
+        return jnp.array(False), jnp.where(goes_on, values, jnp.zeros_like(values))
 
     def loop(values: Array, given: Array) -> Array:
-        return jax.lax.fori_loop(0, _is_unlikely(given), unchanged, values)
+        start = (_is_unlikely(given), values)
+        return jax.lax.while_loop(lambda carry: carry[0], turn, start)[1]
 
     return jax.lax.platform_dependent(values, given, cpu=loop, default=lambda values, _: values)
 
@@ -60,6 +68,5 @@ def _in_memory_jvp(primals, tangents):
 
 
 def _is_unlikely(given: Array) -> Array:
-    """0, or very rarely 1, which the compiler cannot know in advance."""
-    is_equal = given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype)
-    return jnp.any(is_equal).astype(jnp.int32)
+    """Very rarely true, which the compiler cannot know in advance."""
+    return jnp.any(given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype))

@@ -3,10 +3,14 @@
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
+
+from bbalpha.engine.arrays import on_device
 
 Optimizer = optax.GradientTransformation | optax.MultiSteps
 
@@ -24,7 +28,7 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     steps to reach 0, and most runs would end before q has spread out. The number of steps is a leaf
     of the result, so runs of every length share one compiled program.
     """
-    horizon = jnp.asarray(num_steps)
+    horizon = on_device(num_steps)
     return optax.GradientTransformation(
         Partial(_init_decaying_adam, horizon), Partial(_update_decaying_adam, horizon)
     )
@@ -38,7 +42,9 @@ def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
 
 
 def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
-    return _decaying_adam(num_steps).init(params)
+    """The state of Adam before its first step: zeros, made on the host."""
+    shapes = jax.eval_shape(_decaying_adam(num_steps).init, params)
+    return jax.tree.map(lambda leaf: on_device(np.zeros(leaf.shape, leaf.dtype)), shapes)
 
 
 def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bbalpha.engine.batches import Order, Rows
-from bbalpha.engine.compiling import Compiled, on_cpu
+from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.epochs import full_energy, run_steps
+from bbalpha.engine.options import on_cpu
 
 
 @partial(Compiled, static_argnames=("batch_size", "data_axis"))

@@ -78,6 +78,7 @@ def _log_ndtr_jvp(primals, tangents):
     return value, slope * tangent
 
 
+@jax.jit
 def _log_ndtr_and_slope(x: Array) -> tuple[Array, Array]:
     ratio = _mills_ratio(jnp.abs(x))
     log_density = -0.5 * (jnp.square(x) + LOG_TWO_PI)  # log φ(x)

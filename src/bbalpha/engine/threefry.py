@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Complex64, Float, Int, Key, UInt32
 
 from bbalpha.engine import streams
+from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.materialize import in_memory
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al., 2011, Table 2
@@ -51,6 +52,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
     return jnp.concatenate([pairs.real, pairs.imag])[:num].reshape(shape)
 
 
+@jax.jit
 def normal_pairs(high: Words, low: Words) -> Complex64[Array, "..."]:
     """Two independent standard Gaussian numbers from two words, by Box and Muller's transform."""
     uniform = ((high >> 8).astype(jnp.int32) + 1).astype(jnp.float32) * np.float32(2**-24)  # (0, 1]
@@ -82,11 +84,21 @@ def consecutive(key: Key[Array, ""], num: int) -> Key[Array, " num"]:
 
 
 def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]:
-    """A new key for a number, equal to `jax.random.fold_in`."""
+    """A new key for a number, equal to `jax.random.fold_in`; made on the host if possible."""
     if not _is_threefry(key):
         return jax.random.fold_in(key, number)
+    words = on_host(jax.random.key_data(key))
+    if isinstance(words, np.ndarray) and isinstance(number, int):
+        return _known_key(np.concatenate(_mixed(words, np.array([number], np.uint32))))
     low = jnp.asarray(number, jnp.uint32)
-    return _as_keys(*_rounds(jax.random.key_data(key), jnp.zeros_like(low), low))
+    return _as_keys(*_rounds(jax.random.key_data(key), low))
+
+
+def key_of(seed: int) -> Key[Array, ""]:
+    """The key of a seed below 2³², equal to `jax.random.key`, made on the host."""
+    if jax.config.jax_default_prng_impl != "threefry2x32":  # pyright: ignore[reportAttributeAccessIssue]
+        return jax.random.key(seed)
+    return _known_key(np.array([0, seed], np.uint32))
 
 
 def _is_threefry(key: Array) -> bool:
@@ -108,7 +120,7 @@ def _words(key: Array, num: int) -> tuple[Words, Words]:
     shape = (num_rows, width)
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     low = row * np.uint32(width) + column
-    return _rounds(jax.random.key_data(key), jnp.zeros_like(low), low)
+    return _rounds(jax.random.key_data(key), low)
 
 
 def _point_on_circle(word: Words) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
@@ -134,15 +146,33 @@ def _flipped(value: Float[Array, "..."], word: Words) -> Float[Array, "..."]:
     return jax.lax.bitcast_convert_type(bits, jnp.float32)
 
 
-def _rounds(key: UInt32[Array, " 2"], high: Words, low: Words) -> tuple[Words, Words]:
-    """Twenty rounds of Threefry-2×32 on a count of two words."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
-    high, low = high + schedule[0], low + schedule[1]
+def _known_key(words: np.ndarray) -> Array:
+    return jax.random.wrap_key_data(on_device(words), impl="threefry2x32")
+
+
+def _mixed(key: Any, low: Any) -> tuple[Any, Any]:
+    """Twenty rounds of Threefry-2×32 on a count of two words, of which the first is 0."""
+    # In operations of `jax.lax`, which take a third of the time of `jax.numpy`'s to trace.
+    library = np if isinstance(low, np.ndarray) else jax.lax
+    first, second, parity = (library.full_like(low, word) for word in (key[0], key[1], PARITY))
+    schedule = (first, second, library.bitwise_xor(library.bitwise_xor(first, second), parity))
+    high, low = first, library.add(low, second)
     for group in range(NUM_GROUPS):
         for rotation in ROTATIONS[group % 2]:
-            high = high + low
-            low = (low << rotation) | (low >> (32 - rotation))
-            low = high ^ low
-        high = high + schedule[(group + 1) % 3]
-        low = low + schedule[(group + 2) % 3] + np.uint32(group + 1)
+            high = library.add(high, low)
+            low = library.bitwise_xor(high, _rotated(low, rotation))
+        high = library.add(high, schedule[(group + 1) % 3])
+        count = library.full_like(low, group + 1)
+        low = library.add(library.add(low, schedule[(group + 2) % 3]), count)
     return high, low
+
+
+_rounds = jax.jit(_mixed)  # traced once for each shape, however often a program hashes
+
+
+def _rotated(word: Any, num_bits: int) -> Any:
+    if isinstance(word, np.ndarray):
+        return word << np.uint32(num_bits) | word >> np.uint32(32 - num_bits)
+    left = jax.lax.shift_left(word, jax.lax.full_like(word, num_bits))
+    right = jax.lax.shift_right_logical(word, jax.lax.full_like(word, 32 - num_bits))
+    return jax.lax.bitwise_or(left, right)

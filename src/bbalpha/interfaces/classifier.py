@@ -91,8 +91,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The predictive probability of every class, of shape (rows, classes)."""
-        sums = self._summary(X, _partial_sums).sum(axis=1)
-        return sums / sums.sum(axis=1, keepdims=True)
+        return _normalized(self._summary(X, _partial_sums))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of `predict_proba`."""
@@ -142,6 +141,11 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
                 f"with {len(classes)} classes."
             )
         self.classes_ = classes
+
+    def _described(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """`predict_proba` and `score_samples`, from one pass over the draws."""
+        log_densities, sums = self._scores(X, y, _partial_sums)
+        return _normalized(sums), log_densities
 
     def _most_typical(self, X: Any) -> np.ndarray:
         return self.predict(X)
@@ -195,6 +199,12 @@ def _partial_sums(likelihood: Likelihood, outputs: Array) -> Array:
     padded = jnp.pad(_probabilities(likelihood, outputs), padding)
     blocks = padded.reshape(-1, BLOCK, *padded.shape[1:])
     return jnp.swapaxes(jnp.sum(blocks, axis=1), 0, 1)
+
+
+def _normalized(partial_sums: np.ndarray) -> np.ndarray:
+    """The probabilities that sum to 1, given sums over blocks of draws."""
+    sums = partial_sums.sum(axis=1)
+    return sums / sums.sum(axis=1, keepdims=True)
 
 
 def _entropies(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:

@@ -17,13 +17,12 @@ import jax
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bbalpha.data import Dataset, Standardizer, standardize
 from bbalpha.distributions import CappedGaussian, Distribution
-from bbalpha.engine import streams
+from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
@@ -35,8 +34,11 @@ from bbalpha.interfaces.network import (
     log_likelihood_of,
     model_of,
     prior_of,
+    scored,
+    scored_model_of,
     shapes_of,
     start_of,
+    summarized,
 )
 from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
 from bbalpha.likelihoods import Likelihood
@@ -285,7 +287,7 @@ class Estimator(BaseEstimator, ABC):
             log_likelihood_of(self.activation),
             start_of(self._sizes(), level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
-            key=jax.random.key(self._seed),
+            key=threefry.key_of(self._seed),
             alpha=self.alpha,
             prior=prior or prior_of(self._sizes(), level, float(self.prior_scale)),
             learn_prior=bool(self.learn_prior) and prior is None,
@@ -325,6 +327,8 @@ class Estimator(BaseEstimator, ABC):
         """The rows to train on and, with early stopping, the held-out rows."""
         if not self.early_stopping:
             return rows, None
+        from sklearn.model_selection import train_test_split  # a tenth of a second, rarely needed
+
         parts = train_test_split(
             np.arange(len(rows.inputs)),
             test_size=self.validation_fraction,
@@ -345,12 +349,22 @@ class Estimator(BaseEstimator, ABC):
         """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
+        return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
+
+    def _scores(self, X: Any, y: Any, function: Callable, *args: Any) -> tuple[np.ndarray, Any]:
+        """`score_samples` and `_summary` of the rows, from one pass over the draws."""
+        X, y = self._validated(X, y, reset=False)
+        rows = Dataset(self.input_units_.transform(X), self.target_units_.transform(y))
+        likelihood = self.posterior_.hyperparams
+        model = eqx.Partial(scored_model_of(self.activation), likelihood)
+        summary = eqx.Partial(scored, function, likelihood, args)
+        densities, result = self._over_draws(model, rows, summary)
+        return densities - float(self.target_units_.log_scale), result
+
+    def _over_draws(self, model: Callable, rows: Any, summary: Callable) -> Any:
         result = self.posterior_.predict(
-            model_of(self.activation),
-            self.input_units_.transform(X),
-            key=self._key(),
-            num_samples=self.num_predictive_samples,
-            summary=eqx.Partial(_with_args, function, self.posterior_.hyperparams, args),
+            model, rows, key=self._key(), num_samples=self.num_predictive_samples, summary=summary
         )
         return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
 
@@ -371,7 +385,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
-        return jax.random.fold_in(jax.random.key(self._seed), streams.PREDICTIONS)
+        return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
 
 
 @contextmanager
@@ -384,7 +398,3 @@ def all_or_nothing(estimator: Estimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def _with_args(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
-    return function(likelihood, outputs, *args)

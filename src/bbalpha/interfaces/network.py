@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +16,11 @@ from jaxtyping import Array, Float, PyTree
 
 from bbalpha.data import Dataset
 from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
 from bbalpha.models import mlp
+from bbalpha.posterior import log_mean_exp
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,
@@ -46,9 +49,32 @@ def log_likelihood_of(activation: str) -> Callable:
     return log_likelihood
 
 
+@cache
+def scored_model_of(activation: str) -> Callable:
+    """The function from likelihood, weights and rows to outputs and log-likelihoods."""
+    model = model_of(activation)
+
+    def scored_model(likelihood: Likelihood, params: PyTree, rows: Dataset) -> tuple[Array, Array]:
+        outputs = model(params, rows.inputs)
+        return outputs, likelihood.log_prob(outputs, rows.targets)
+
+    return scored_model
+
+
+def summarized(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
+    """A summary of the outputs of all draws."""
+    return function(likelihood, outputs, *args)
+
+
+def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tuple) -> Any:
+    """The log-density of every row and a summary, of all that `scored_model_of` returns."""
+    outputs, log_likelihoods = results
+    return log_mean_exp(log_likelihoods), function(likelihood, outputs, *args)
+
+
 def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
     """Shapes and types of the weights, for layers of these sizes."""
-    shape = partial(jax.ShapeDtypeStruct, dtype=jnp.zeros(()).dtype)
+    shape = partial(jax.ShapeDtypeStruct, dtype=jax.dtypes.canonicalize_dtype(float))
     return [
         {"weights": shape((num_outputs, num_inputs)), "biases": shape((num_outputs,))}
         for num_inputs, num_outputs in pairwise(sizes)
@@ -62,7 +88,7 @@ def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
         lambda leaf: stream.normal(0, INITIAL_DEVIATION, leaf.shape), shapes_of(sizes)
     )
     start[-1]["biases"] += level
-    return jax.tree.map(jnp.asarray, start)
+    return jax.tree.map(on_device, start)
 
 
 def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalGaussian:
@@ -71,7 +97,8 @@ def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalG
     mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     mean[-1]["biases"] += level.astype(mean[-1]["biases"].dtype)
     layout = Layout.of(shapes)
-    return DiagonalGaussian(layout.flatten(mean), jnp.full(layout.size, 2 * math.log(scale)))
+    log_variance = on_device(np.full(layout.size, 2 * math.log(scale)))
+    return DiagonalGaussian(layout.flatten(mean), log_variance)
 
 
 def as_wide_as(

@@ -1,6 +1,6 @@
 """The scikit-learn regressor: numbers and their predictive distributions."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bbalpha.data import Standardizer, standardize
+from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.likelihoods import (
@@ -22,6 +23,15 @@ from bbalpha.likelihoods import (
 from bbalpha.predictive import predictive_mean, predictive_variance, quantiles_at_tails, tails
 
 HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a logarithm
+
+
+class Described(NamedTuple):
+    """What one pass over the draws says about some rows, in the units of the targets."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: np.ndarray | None  # on the last axis, if levels were given
+    log_densities: np.ndarray | None  # if targets were given
 
 
 class BBAlphaRegressor(RegressorMixin, Estimator):
@@ -70,11 +80,10 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The predictive mean of every row and, if asked for, the standard deviation."""
         check_is_fitted(self)
-        mean = self._shaped(self.target_units_.inverse(self._summary(X, predictive_mean)))
-        if not return_std:
-            return mean
-        variance = self._summary(X, predictive_variance)
-        return mean, self._shaped(np.sqrt(self.target_units_.inverse_variance(variance)))
+        if return_std:
+            described = self._described(X)
+            return described.mean, described.std
+        return self._shaped(self.target_units_.inverse(self._summary(X, predictive_mean)))
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the predictive distribution, of shape (rows, [outputs,] quantiles).
@@ -94,8 +103,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"quantiles must lie between 0 and 1; got quantiles={quantiles.tolist()}."
             )
-        values = np.moveaxis(self._summary(X, quantiles_at_tails, *tails(quantiles)), -1, 0)
-        return np.stack([self._shaped(self.target_units_.inverse(value)) for value in values], -1)
+        return self._quantiles(self._summary(X, quantiles_at_tails, *tails(quantiles)))
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """The central interval that contains a new target with the given probability.
@@ -152,6 +160,26 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             raise ValueError(f"y must hold counts for likelihood='poisson'; got {wrong}.")
         return X, y
 
+    def _described(self, X: Any, levels: Any = (), y: Any = None) -> Described:
+        """What is asked about some rows, from one pass over the draws."""
+        args = tails(levels) if len(levels) else ()
+        if y is None:
+            log_densities, summary = None, self._summary(X, _moments, *args)
+        else:
+            log_densities, summary = self._scores(X, y, _moments, *args)
+        mean, variance, *quantiles = summary
+        return Described(
+            self._shaped(self.target_units_.inverse(mean)),
+            self._shaped(np.sqrt(self.target_units_.inverse_variance(variance))),
+            self._quantiles(*quantiles) if quantiles else None,
+            log_densities,
+        )
+
+    def _quantiles(self, values: np.ndarray) -> np.ndarray:
+        """Quantiles in the units of the targets, on the last axis."""
+        columns = [self.target_units_.inverse(value) for value in np.moveaxis(values, -1, 0)]
+        return np.stack([self._shaped(column) for column in columns], -1)
+
     def _most_typical(self, X: Any) -> np.ndarray:
         return self.predict_quantiles(X, 0.5)[..., 0]
 
@@ -169,16 +197,16 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return standardize(y, weights)[1]
 
     def _new_likelihood(self) -> Likelihood:
-        zeros = jnp.zeros(self.n_outputs_)
+        zeros = np.zeros(self.n_outputs_)
         match self.likelihood:
             case "heteroscedastic":
                 return HeteroscedasticGaussian()
             case "student_t":
-                return StudentT(zeros, zeros + LOG_DEGREES_OF_FREEDOM)
+                return StudentT(on_device(zeros), on_device(zeros + LOG_DEGREES_OF_FREEDOM))
             case "poisson":
                 return Poisson()
             case _:
-                return Gaussian(zeros)
+                return Gaussian(on_device(zeros))
 
     def _num_outputs(self) -> int:
         return self.n_outputs_ * (2 if self.likelihood == "heteroscedastic" else 1)
@@ -196,6 +224,12 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def _shaped(self, columns: Any) -> np.ndarray:
         """A vector if `fit` got a vector of targets."""
         return columns[:, 0] if self._is_vector else columns
+
+
+def _moments(likelihood: Likelihood, outputs: Array, *tails: Array) -> tuple[Array, ...]:
+    """Mean and variance, and the quantiles if the tails of some levels are given."""
+    moments = predictive_mean(likelihood, outputs), predictive_variance(likelihood, outputs)
+    return (*moments, quantiles_at_tails(likelihood, outputs, *tails)) if tails else moments
 
 
 def _variances(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:

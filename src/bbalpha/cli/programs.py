@@ -1,0 +1,61 @@
+"""Compiled programs are kept on disk, so that only the first command waits for the compiler."""
+
+import importlib
+import os
+import re
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bbalpha.cli.doors import plain_warnings
+
+DEFERRED = "scipy.stats"
+DAMAGED = re.compile(r"Error reading persistent compilation cache entry for '([^']+)'")
+
+
+def prepare_imports() -> None:
+    """Make the imports that follow faster and quieter.
+
+    scikit-learn imports `scipy.stats`, a third of the time that a command's imports take, for a
+    function that no command calls; it is loaded if something uses it after all. And XLA logs errors
+    about programs from the disk on processors whose features it lists in two ways (jax issue
+    38445).
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if DEFERRED in sys.modules:
+        return
+    module = types.ModuleType(DEFERRED)
+
+    def load(name: str) -> Any:
+        if sys.modules[DEFERRED] is module:
+            del sys.modules[DEFERRED]
+        return getattr(importlib.import_module(DEFERRED), name)
+
+    module.__getattr__ = load
+    sys.modules[DEFERRED] = module
+
+
+@contextmanager
+def keeping_programs(quiet: bool) -> Iterator[None]:
+    """Keep what is compiled for later commands, and show warnings as `plain_warnings` does.
+
+    A program that is damaged on disk is forgotten, so that it is written again.
+    """
+    from bbalpha.engine.cache import forget_program, use_compilation_cache
+
+    with plain_warnings(quiet):
+        show = warnings.showwarning
+
+        def show_others(message: Warning | str, *details: Any) -> None:
+            damaged = DAMAGED.match(str(message))
+            if damaged:
+                forget_program(damaged[1])
+            else:
+                show(message, *details)
+
+        warnings.showwarning = show_others
+        use_compilation_cache()
+        yield
