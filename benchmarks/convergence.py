@@ -25,7 +25,9 @@ import bbalpha as bb
 from bbalpha.distributions import INITIAL_LOG_VARIANCE
 from bbalpha.engine.batches import no_order
 from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.loop import Plan
 from bbalpha.engine.optimizers import decaying_adam
+from bbalpha.planning import draws_for, optimizer_for
 
 GAP = 0.01  # of the start's energy above the optimum's that may be left
 NUM_SAMPLES = 100
@@ -61,7 +63,11 @@ class Found:
 
 def ours(problem):
     """The default of `bb.fit`: natural gradients on all rows."""
-    return _fitted(problem, "natural", problem.num_data, 2000)
+    rows = rows_of(problem)
+    plan = Plan(len(rows.sample_weight), 1, 2000)
+    num_samples = draws_for("natural", problem.params, None)
+    optimizer = optimizer_for(plan, "natural", problem.params, num_samples, None)
+    return _fitted(problem, optimizer, plan.batch_size, plan.num_epochs, num_samples)
 
 
 def former(problem):
@@ -143,7 +149,7 @@ def _is_below(energy, threshold, q):
     return bool(energy(q) <= threshold)
 
 
-def _fitted(problem, optimizer, batch_size, max_steps):
+def _fitted(problem, optimizer, batch_size, max_steps, num_samples=NUM_SAMPLES):
     """The compiled loop inside `bb.fit`."""
     state = bb.init(
         problem.log_likelihood,
@@ -153,7 +159,7 @@ def _fitted(problem, optimizer, batch_size, max_steps):
         alpha=0.0,
         family=bb.FullGaussian,
         optimizer=optimizer,
-        num_samples=NUM_SAMPLES,
+        num_samples=num_samples,
     )
     rows = rows_of(problem)
 

@@ -11,7 +11,6 @@ from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import no_order
 from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.loop import train
-from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.planning import (
     check_schedule,
@@ -61,7 +60,7 @@ def fit(
     num_epochs: int | None = None,
     batch_size: int | None = None,
     num_samples: int | None = None,
-    draws: Draws | None = None,
+    draws: str | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
     sample_weight: Float[Any, " rows"] | None = None,
@@ -101,9 +100,9 @@ def fit(
             by functions, whose variance is unknown, `bb.DiagonalGaussian`.
         optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls
             along a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q
-            has them and there are at most 1,000 parameters (100 for a diagonal q), else Adam. The paper's is
-            `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for `alpha`: every
-            new one is compiled again.
+            has them and there are at most 1,000 parameters (100 for a diagonal q), else Adam. The
+            paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for
+            `alpha`: every new one is compiled again.
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
@@ -170,6 +169,5 @@ def fit(
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
-    if watch.judge is not None and stopped == "finished":
-        watch.judge.warn(posterior.info.num_steps)
+    watch.warn(posterior.info)
     return posterior

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from bbalpha.convergence import Convergence
+from bbalpha.convergence import FLAT_SHARE, Convergence
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Order, Rows, padded_length, padded_rows
@@ -18,7 +18,7 @@ from bbalpha.engine.checks import check_alpha, check_counts, check_optional_coun
 from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy
 from bbalpha.engine.loop import Plan
-from bbalpha.engine.noise import Draws, samples_to_match
+from bbalpha.engine.noise import samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.posterior import Posterior
@@ -79,7 +79,7 @@ def draws_for(optimizer: Any, params: PyTree, num_samples: int | None) -> int:
 
 
 def optimizer_for(
-    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: Draws | None
+    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: str | None
 ) -> Optimizer:
     """The optimizer itself, made for a run if it was given by name."""
     match optimizer:
@@ -152,4 +152,7 @@ def _with_energy(state: FitState, rows: Rows) -> Posterior:
 
 def judge_of(state: FitState, tolerance: float) -> Convergence | None:
     """The judge of a run, if its steps can be judged."""
-    return Convergence(tolerance) if state.is_natural else None
+    if not state.is_natural:
+        return None
+    is_flat = float(np.max(np.asarray(state.alpha / state.num_data))) > FLAT_SHARE
+    return Convergence(tolerance, is_flat)

@@ -19,7 +19,6 @@ from bbalpha.engine.checks import as_keys, check_alpha, check_finite
 from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.loop import train
-from bbalpha.engine.noise import Draws
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.fitting import TOLERANCE
@@ -55,7 +54,7 @@ def fit_many(
     num_epochs: int | None = None,
     batch_size: int | None = None,
     num_samples: int | None = None,
-    draws: Draws | None = None,
+    draws: str | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
     sample_weight: Any = None,
@@ -146,7 +145,7 @@ def fit_many(
         reason = watch.reason(replica, state, stopped)
         info = one_watch.info(replica_of(results, replica), energies[replica], reason)
         posteriors.append(dataclasses.replace(replica_of(together, replica), info=info))
-    watch.warn(stopped)
+    watch.warn([posterior.info for posterior in posteriors])
     return posteriors
 
 

@@ -1,6 +1,7 @@
 """When a fit ends: convergence, held-out scores, callbacks, and the record of the run."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
@@ -10,10 +11,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from bbalpha.convergence import ROUND_STEPS, Convergence
+from bbalpha.convergence import ROUND_STEPS, Convergence, ConvergenceWarning, fall_of
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams, threefry
-from bbalpha.engine.checks import check_counts
+from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
 from bbalpha.posterior import FitInfo
@@ -67,6 +68,7 @@ class Watch:
     callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
+    fall: float = math.inf  # of the energy in the third quarter, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
 
     @property
@@ -109,8 +111,31 @@ class Watch:
             num_steps=int(state.step),
             seconds=time.perf_counter() - self.started,
             stopped=stopped,
-            converged=self.judge is not None and self.judge.converged,
+            converged=self._is_settled(state, energies, stopped),
         )
+
+    def warn(self, info: FitInfo) -> None:
+        """Warn if the budget was used up before the fit converged."""
+        if info.stopped != "finished" or info.converged:
+            return
+        if self.judge is not None:
+            reason = self.judge.reason(info.num_steps)
+        elif math.isinf(self.fall):
+            reason = f"{len(info.energies)} epochs are too few to judge. Raise num_epochs."
+        else:
+            reason = (
+                f"the energy still fell by {self.fall:.2g} nats per data point in the middle of "
+                f"its {len(info.energies):,} epochs. Raise num_epochs."
+            )
+        warn(f"fit did not converge: {reason}", ConvergenceWarning)
+
+    def _is_settled(self, state: FitState, energies: np.ndarray, stopped: str) -> bool:
+        if self.judge is not None:
+            return self.judge.converged
+        if stopped != "finished":
+            return False
+        self.fall = fall_of(energies[: self.plan.num_epochs], float(state.num_data))
+        return self.fall == 0
 
     def _score(self, state: FitState) -> bool:
         """Score the held-out data if it is time to; return whether patience has run out."""
@@ -182,13 +207,15 @@ class ReplicaWatch:
             return "converged"
         return "non-finite" if state.step[replica] < np.max(state.step) else stopped
 
-    def warn(self, stopped: str) -> None:
-        """Say how many replicas did not converge, and how far the worst of them still moved."""
-        judges = [watch.judge for watch in self.watches if watch.judge]
-        moving = [judge for judge in judges if not judge.converged]
-        if moving and stopped == "finished":
-            worst = max(moving, key=lambda judge: max(judge.movement))
-            worst.warn(self.plan.num_steps, f"{len(moving)} of {len(judges)} replicas")
+    def warn(self, infos: list[FitInfo]) -> None:
+        """Say how many replicas used up the budget before they converged."""
+        moving = [info for info in infos if info.stopped == "finished" and not info.converged]
+        if moving:
+            warn(
+                f"{len(moving)} of {len(infos)} replicas did not converge in "
+                f"{self.plan.num_epochs:,} epochs. Raise num_epochs.",
+                ConvergenceWarning,
+            )
 
 
 def _row(tree: PyTree, replica: int) -> PyTree:

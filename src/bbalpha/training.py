@@ -31,7 +31,7 @@ from bbalpha.engine.checks import (
     without_jit,
 )
 from bbalpha.engine.layout import Layout
-from bbalpha.engine.noise import Draws, check_draws, sobol_points
+from bbalpha.engine.noise import check_draws, sobol_points
 from bbalpha.engine.optimizers import Optimizer, adam, as_tree
 from bbalpha.natural import NaturalState
 from bbalpha.priors import DensityPrior, Prior, as_prior, check_start
@@ -59,7 +59,7 @@ def init(
     family: Family = None,
     optimizer: Optimizer | None = None,
     num_samples: int = NUM_SAMPLES,
-    draws: Draws | None = None,
+    draws: str | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
 ) -> FitState:

@@ -6,7 +6,7 @@ so the quadratic terms are exact, and the gradient's noise is what is left of hi
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ EXTRA_NOISE = 16  # numbers per draw besides the parameters: the directions of a
 MATCHED_SHARE = 3 / 8  # of the draws: the most numbers per draw whose covariance can be matched
 
 
-def check_draws(draws: Draws | None, default: Draws) -> Draws:
+def check_draws(draws: Any, default: Draws) -> Draws:
     """The kind of draws, or the default.
 
     Raises:
@@ -52,8 +52,8 @@ def paired_noise(
 
 
 def samples_to_match(num_params: int) -> int:
-    """How many draws of so many parameters, and of a few directions more, can be matched."""
-    return math.ceil((num_params + EXTRA_NOISE) / MATCHED_SHARE)
+    """How many draws, in pairs, match so many parameters and a few directions more."""
+    return 2 * math.ceil((num_params + EXTRA_NOISE) / MATCHED_SHARE / 2)
 
 
 def inverse_root(matrix: Float[Array, "size size"]) -> Float[Array, "size size"]:
@@ -70,7 +70,7 @@ def inverse_root(matrix: Float[Array, "size size"]) -> Float[Array, "size size"]
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     scale = jnp.sqrt(jnp.sum(jnp.square(matrix)))
 
-    def improve(_: int, roots: tuple[Array, Array]) -> tuple[Array, Array]:
+    def improve(_: Any, roots: tuple[Array, Array]) -> tuple[Array, Array]:
         root, inverse = roots
         correction = 1.5 * identity - 0.5 * (inverse @ root)
         return root @ correction, correction @ inverse
