@@ -1,6 +1,7 @@
 """When a fit counts as converged, and the words when it does not."""
 
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +28,11 @@ QUICK = ["linear", "poisson", "hierarchical"]  # the others take `make slow`
 
 def a_round(mean, log_deviation=0.0, travel=5.0):
     """A round of ten steps around a mean."""
-    q = bb.DiagonalGaussian(10 * np.full(1, mean), 20 * np.full(1, log_deviation))
-    variables = Variables(q, None, None)
-    deviations = 10 * np.full(1, log_deviation)
-    return Record(variables, q.mean, deviations, np.array(travel), np.array(ROUND_STEPS))
+    means, deviations = ROUND_STEPS * np.full(1, mean), ROUND_STEPS * np.full(1, log_deviation)
+    q = bb.DiagonalGaussian(jnp.asarray(means), jnp.asarray(2 * deviations))
+    variables: Any = Variables(q, None, None)
+    sums: Any = (variables, means, deviations, np.array(travel), np.array(ROUND_STEPS))
+    return Record(*sums)
 
 
 def judged(means, **settings):
@@ -178,19 +180,17 @@ def test_a_tolerance_must_be_positive(tolerance):
 
 def curve(num_epochs, rate, noise=0.0):
     """Energies of 100 data points that fall from 2 nats each, e-fold at a rate per epoch."""
-    epochs = np.arange(num_epochs)
-    return 100 * (
-        2 * np.exp(-rate * epochs) + noise * np.random.default_rng(0).normal(size=num_epochs)
-    )
+    random = np.random.default_rng(0).normal(size=num_epochs)
+    return 100 * (2 * np.exp(-rate * np.arange(num_epochs)) + noise * random)
 
 
 def test_energies_that_still_fall_are_told_from_energies_at_rest():
-    assert fall_of(curve(100, 0.2), 100) == 0
+    assert fall_of(curve(100, 0.2), 100.0) == 0
     falling = curve(100, 0.01)
     quarters = falling.reshape(4, 25).mean(axis=1) / 100
-    np.testing.assert_allclose(fall_of(falling, 100), quarters[1] - quarters[2])
-    assert fall_of(curve(100, 0.2, noise=0.5), 100) == 0  # noise is no fall
-    assert fall_of(curve(7, 0.2), 100) == np.inf  # too few to tell
+    np.testing.assert_allclose(fall_of(falling, 100.0), quarters[1] - quarters[2])
+    assert fall_of(curve(100, 0.2, noise=0.5), 100.0) == 0  # noise is no fall
+    assert fall_of(curve(7, 0.2), 100.0) == np.inf  # too few to tell
 
 
 def test_any_optimizer_is_judged_by_its_energies():

@@ -154,5 +154,4 @@ def judge_of(state: FitState, tolerance: float) -> Convergence | None:
     """The judge of a run, if its steps can be judged."""
     if not state.is_natural:
         return None
-    is_flat = float(np.max(np.asarray(state.alpha / state.num_data))) > FLAT_SHARE
-    return Convergence(tolerance, is_flat)
+    return Convergence(tolerance, is_flat=float(state.alpha) > FLAT_SHARE * float(state.num_data))

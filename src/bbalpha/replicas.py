@@ -18,7 +18,7 @@ from bbalpha.engine.batches import Rows, no_order
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite
 from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.layout import Layout
-from bbalpha.engine.loop import train
+from bbalpha.engine.loop import Plan, train
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.fitting import TOLERANCE
@@ -133,7 +133,7 @@ def fit_many(
     check_schedule(state, plan)
     check_likelihood(replica_of(state, 0), _all_rows(data, data_axis), plan.batch_size)
     run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
-    watch = ReplicaWatch(plan, [Watch(plan, judge_of(state, tolerance)) for _ in keys])
+    watch = ReplicaWatch(plan, _watches(state, plan, tolerance))
     order = no_order(rows, plan.batch_size, keys.shape)
     state, energies, stopped = train(run, state, order, plan, watch, progress)
     results = watch.result(state)
@@ -158,6 +158,12 @@ def _with_energies(state: FitState, rows: Rows, data_axis: int | None) -> Poster
 
 
 _posteriors = jax.vmap(FitState.posterior)
+
+
+def _watches(state: FitState, plan: Plan, tolerance: float) -> list[Watch]:
+    """A watch for every replica."""
+    ones = (replica_of(state, replica) for replica in range(len(state.alpha)))
+    return [Watch(plan, judge_of(one, tolerance)) for one in ones]
 
 
 def _start_replicas(
