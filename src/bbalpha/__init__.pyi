@@ -1,6 +1,5 @@
 """The public names, in the order in which to read the files of the method."""
 
-from .engine.cache import use_compilation_cache
 from .engine.layout import Layout
 from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
@@ -37,6 +36,7 @@ from .state import FitState, StepInfo
 from .training import init, step
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit, fit_many
+from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
@@ -45,7 +45,6 @@ from .interfaces.regressor import BBAlphaRegressor
 __version__: str
 
 __all__ = [
-    "use_compilation_cache",
     "Layout",
     "log_ndtr",
     "Dataset",
@@ -90,6 +89,7 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",
     "Uncertainty",
