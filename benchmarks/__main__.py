@@ -1,6 +1,7 @@
 """Measure everything and write docs/benchmarks.md: `make bench`.
 
-`python benchmarks --only steps` measures one part and writes that.
+`python benchmarks --only steps` measures one part and writes that. `python benchmarks --only answer
+--against ../before/src` compares the time to the first answer with another source tree.
 """
 
 import argparse
@@ -24,12 +25,17 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=PARTS)
-    chosen = parser.parse_args().only
+    parser.add_argument("--against", help="the folder src of another tree, for the part answer")
+    arguments = parser.parse_args()
+    chosen = arguments.only
+    if chosen == "answer" and not arguments.against:
+        parser.error("--only answer needs --against, the folder src of another tree")
+    PARTS["answer"] = partial(answer_part, against=arguments.against)
     with progress() as bar:
         task = bar.add_task("starting", total=None)
         say = lambda text: bar.update(task, description=text)  # noqa: E731
         for name, part in PARTS.items():
-            if chosen in (None, name):
+            if chosen == name or (chosen is None and (name != "answer" or arguments.against)):
                 report = part(say)
                 write(name, report)
                 bar.console.print(report, markup=False, highlight=False, soft_wrap=True)
@@ -180,6 +186,26 @@ def felt_part(say):
     return f"### What a user feels\n\n{table(lines)}\n\n{facts}"
 
 
+def answer_part(say, against=None):
+    say("first answers, in turns")
+    figures = felt.first_answer(against)
+    lines, cpu = [], []
+    for what, words, targets in (
+        ("fit", "README's first `fit`", (0.4, 0.15)),
+        ("command", "`bbalpha fit` of 400 rows", (0.4, 0.25)),
+    ):
+        other = figures[what, "other"]
+        for how, target in zip(("cold", "warm"), targets, strict=True):
+            this = figures[what, how]
+            name = f"{words}, {'no' if how == 'cold' else 'all'} programs on disk"
+            lines.append(Line(name, this[0], "s", "the other tree", other[0], target))
+            cpu.append(
+                f"{name}: {this[1]:.2f} s against {other[1]:.2f} s ({this[1] / other[1]:.2f})"
+            )
+    facts = "The same in seconds of CPU time, which other processes disturb less: "
+    return f"### The first answer\n\n{table(lines)}\n\n{facts}{'; '.join(cpu)}."
+
+
 def tried_part(say):
     parts = ["### Pieces, and the alternatives tried"]
     for title, unit, figures in tried.of_all(say):
@@ -247,6 +273,7 @@ PARTS = {
     "convergence": convergence_part,
     "growth": growth_part,
     "felt": felt_part,
+    "answer": answer_part,
     "tried": tried_part,
     "profiles": profiles_part,
 }

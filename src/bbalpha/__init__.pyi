@@ -1,6 +1,5 @@
 """The public names, in the order in which to read the files of the method."""
 
-from .engine.cache import use_compilation_cache
 from .engine.layout import Layout, Transform
 from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
@@ -46,6 +45,7 @@ from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
+from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
@@ -54,7 +54,6 @@ from .interfaces.regressor import BBAlphaRegressor
 __version__: str
 
 __all__ = [
-    "use_compilation_cache",
     "Layout",
     "Transform",
     "log_ndtr",
@@ -113,6 +112,7 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",
     "Uncertainty",

@@ -5,6 +5,7 @@ predictions are averages over the same draws of the weights, so the prediction f
 depend on the other rows.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +18,11 @@ import jax
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bbalpha.convergence import ConvergenceWarning
 from bbalpha.data import Dataset, Standardizer, standardize
 from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
@@ -152,7 +155,8 @@ class Estimator(BaseEstimator, ABC):
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Infer the posterior of the weights from a table.
 
-        Ctrl-C ends the fit with a warning and keeps the posterior reached so far.
+        Ctrl-C ends the fit with a warning and keeps the posterior reached so far. If the energy
+        was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
 
         Args:
             X: Inputs, of shape (rows, features); they are standardized internally.
@@ -283,7 +287,7 @@ class Estimator(BaseEstimator, ABC):
             self._check_continues(last)
         training, early_stopping = self._hold_out(rows)
         level = self._level(training)
-        posterior = fit(
+        posterior = _fit(
             log_likelihood_of(self.activation),
             start_of(self._sizes(), level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
@@ -307,6 +311,12 @@ class Estimator(BaseEstimator, ABC):
                 "holds the posterior reached so far."
             )
         self.n_iter_ = len(posterior.info.energies)
+        if posterior.info.stopped == "finished" and not posterior.info.converged:
+            warn(
+                f"fit did not converge in {self.n_iter_:,} epochs: the energy was still falling. "
+                "Raise max_epochs.",
+                SklearnConvergenceWarning,
+            )
         return posterior
 
     def _check_continues(self, last: Posterior) -> None:
@@ -386,6 +396,13 @@ class Estimator(BaseEstimator, ABC):
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
         return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
+
+
+def _fit(*args: Any, **kwargs: Any) -> Posterior:
+    """`fit`, whose warning about convergence the estimator gives in its own words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return fit(*args, **kwargs)
 
 
 @contextmanager
