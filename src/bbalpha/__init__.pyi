@@ -29,8 +29,8 @@ from .distributions import (
     DiagonalGaussian,
     Distribution,
     FullGaussian,
-    LowRankGaussian,
 )
+from .low_rank import LowRankGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid

@@ -19,7 +19,6 @@ from bbalpha.engine.special import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
 CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap
-RANK_DAMPING = 0.1  # squared length added to a direction of the low-rank factor
 
 Draws = Float[Array, "draws noise"]
 
@@ -95,7 +94,7 @@ class DiagonalGaussian(eqx.Module):
     ) -> "DiagonalGaussian":
         """A narrow Gaussian around `mean` whose log-variances are free, as in the paper's text."""
         del prior
-        return cls(mean, _filled(mean, initial_log_variance))
+        return cls(mean, filled(mean, initial_log_variance))
 
     @property
     def variance(self) -> Float[Array, " params"]:
@@ -157,7 +156,7 @@ class CappedGaussian(eqx.Module):
     ) -> "CappedGaussian":
         """A Gaussian around `mean`, much narrower than the prior."""
         del prior
-        return cls(mean, _filled(mean, initial_logit_variance))
+        return cls(mean, filled(mean, initial_logit_variance))
 
     def under(self, prior: Distribution) -> DiagonalGaussian:
         """The Gaussian whose variances are these fractions of the prior's."""
@@ -230,7 +229,7 @@ class FullGaussian(eqx.Module):
         """A narrow Gaussian around `mean` without correlations."""
         del prior
         lower = on_device(np.zeros((mean.size, mean.size)), mean.dtype)
-        return cls(mean, _filled(mean, 0.5 * initial_log_variance), lower)
+        return cls(mean, filled(mean, 0.5 * initial_log_variance), lower)
 
     @property
     def cholesky(self) -> Float[Array, "params params"]:
@@ -289,102 +288,6 @@ class FullGaussian(eqx.Module):
         return jnp.tril(self.lower, -1) + jnp.eye(self.mean.size, dtype=self.mean.dtype)
 
 
-class LowRankGaussian(eqx.Module):
-    """A Gaussian with covariance S (I + F Fᵀ) S: a diagonal plus a few directions.
-
-    S = diag(s) and F has one column per direction, so time and memory grow with the number of
-    parameters times the rank.
-
-    >>> q = bb.LowRankGaussian(jnp.zeros(2), jnp.zeros(2), factor=jnp.array([[1.0], [2.0]]))
-    >>> print(q.covariance)
-    [[2. 2.]
-     [2. 5.]]
-    """
-
-    mean: Float[Array, " params"]
-    log_scale: Float[Array, " params"]
-    factor: Float[Array, "params rank"]
-
-    @classmethod
-    def init(
-        cls,
-        mean: Float[Array, " params"],
-        prior: Density,
-        *,
-        rank: int = 10,
-        initial_log_variance: float = INITIAL_LOG_VARIANCE,
-    ) -> "LowRankGaussian":
-        """A narrow Gaussian around `mean`; `functools.partial` sets another rank.
-
-        At F = 0 the gradient with respect to F vanishes, so direction r starts with a small weight
-        on every parameter j with j mod rank = r.
-        """
-        del prior
-        factor = on_device(0.1 * np.eye(rank)[np.arange(mean.size) % rank], mean.dtype)
-        return cls(mean, _filled(mean, 0.5 * initial_log_variance), factor)
-
-    @property
-    def covariance(self) -> Float[Array, "params params"]:
-        """The covariance matrix, dense: for models with few parameters."""
-        scaled = jnp.exp(self.log_scale)[:, None] * self.factor
-        return scaled @ scaled.T + jnp.diag(jnp.exp(2 * self.log_scale))
-
-    @property
-    def variance(self) -> Float[Array, " params"]:
-        """The variance of every parameter."""
-        return jnp.exp(2 * self.log_scale) * (1 + jnp.sum(jnp.square(self.factor), axis=1))
-
-    def noise(self, key: Key[Array, ""]) -> Float[Array, " noise"]:
-        """Standard Gaussian noise: one number per parameter, then one per direction."""
-        return threefry.normal(key, (sum(self.factor.shape),), self.mean.dtype)
-
-    def transform(self, noise: Float[Array, " noise"]) -> Float[Array, " params"]:
-        """The parameters θ = m + s (ε + F η)."""
-        own, shared = jnp.split(noise, [self.mean.size])
-        return self.mean + jnp.exp(self.log_scale) * (own + self.factor @ shared)
-
-    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
-        """The log-density, by the Woodbury identity on the rank × rank matrix I + Fᵀ F."""
-        scaled = (params - self.mean) * jnp.exp(-self.log_scale)
-        rank = self.factor.shape[1]
-        gram = jnp.eye(rank, dtype=self.mean.dtype) + self.factor.T @ self.factor
-        cholesky = jnp.linalg.cholesky(gram)
-        projected = jax.scipy.linalg.solve_triangular(cholesky, self.factor.T @ scaled, lower=True)
-        squares = jnp.sum(jnp.square(scaled)) - jnp.sum(jnp.square(projected))
-        log_determinant = 2 * jnp.sum(self.log_scale) + 2 * jnp.sum(jnp.log(jnp.diag(cholesky)))
-        return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
-
-    def natural_gradient(
-        self, noise: Draws, gradient: Draws, prior: Density
-    ) -> tuple["LowRankGaussian", PyTree]:
-        """The direction, and its coordinates, exact for the mean and approximate for the rest.
-
-        With Σ̃ = I + F Fᵀ and W = Fᵀ F, the information of log s is taken as its diagonal,
-        1 + Σ̃ⱼⱼ (Σ̃⁻¹)ⱼⱼ, and of the factor as Σ̃⁻¹ ⊗ W (I + W)⁻¹, damped where W vanishes.
-        """
-        del prior
-        size, factor = self.mean.size, self.factor
-        own, shared = noise[:, :size], noise[:, size:]
-        by_own = gradient[:, :size]  # s ∂E/∂θ
-        identity = jnp.eye(factor.shape[1], dtype=factor.dtype)
-        gram = factor.T @ factor
-        inverse_diagonal = 1 - jnp.sum(factor @ jnp.linalg.inv(identity + gram) * factor, axis=1)
-        information = 1 + (1 + jnp.sum(jnp.square(factor), axis=1)) * inverse_diagonal
-        preconditioner = (identity + gram) @ jnp.linalg.inv(gram + RANK_DAMPING * identity)
-        shift = jnp.sum(by_own, axis=0)
-        stretch = jnp.sum(by_own * (own + shared @ factor.T), axis=0)
-        turn = by_own.T @ shared
-        root = jnp.linalg.cholesky(0.5 * (preconditioner + preconditioner.T))
-        direction = LowRankGaussian(
-            jnp.exp(self.log_scale) * (shift + factor @ (factor.T @ shift)),
-            stretch / information,
-            (turn + factor @ (factor.T @ turn)) @ preconditioner,
-        )
-        turned = turn @ root
-        along = (factor.T @ shift, factor.T @ turned)
-        return direction, (shift, stretch / jnp.sqrt(information), turned, along)
-
-
 def log_prob_of_draw(
     q: Distribution, noise: Float[Array, " noise"], params: Float[Array, " params"]
 ) -> Float[Array, ""]:
@@ -408,6 +311,6 @@ def is_distribution(value: Any) -> bool:
     return answers[0]
 
 
-def _filled(mean: Float[Array, " params"], value: float) -> Float[Array, " params"]:
+def filled(mean: Float[Array, " params"], value: float) -> Float[Array, " params"]:
     """A vector like `mean` with this value everywhere."""
     return on_device(np.full(mean.shape, value), mean.dtype)

@@ -21,11 +21,11 @@ from bbalpha.distributions import (
     DiagonalGaussian,
     Distribution,
     FullGaussian,
-    LowRankGaussian,
 )
 from bbalpha.engine import threefry
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
+from bbalpha.low_rank import LowRankGaussian
 
 NUM_DRAWS = 2**14  # their mean is off by 0.8 % of a deviation
 LEAST_DRAWS, DRAWN_NUMBERS = 1000, 2**26  # fewer draws for many parameters: 256 MiB

@@ -16,10 +16,10 @@ from bbalpha.distributions import (
     DiagonalGaussian,
     Distribution,
     FullGaussian,
-    LowRankGaussian,
 )
 from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
+from bbalpha.low_rank import LowRankGaussian
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.priors import DensityPrior, Prior, as_prior
 from bbalpha.transforms import interval, ordered, positive, simplex

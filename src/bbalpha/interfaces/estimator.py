@@ -5,10 +5,8 @@ predictions are averages over the same draws of the weights, so the prediction f
 depend on the other rows.
 """
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bbalpha.convergence import ConvergenceWarning
 from bbalpha.data import Dataset, Standardizer, standardize
 from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
@@ -30,7 +27,6 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
-from bbalpha.fitting import fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
     as_wide_as,
@@ -44,6 +40,7 @@ from bbalpha.interfaces.network import (
     summarized,
 )
 from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
+from bbalpha.interfaces.training import all_or_nothing, quiet_fit
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
@@ -287,7 +284,7 @@ class Estimator(BaseEstimator, ABC):
             self._check_continues(last)
         training, early_stopping = self._hold_out(rows)
         level = self._level(training)
-        posterior = _fit(
+        posterior = quiet_fit(
             log_likelihood_of(self.activation),
             start_of(self._sizes(), level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
@@ -396,22 +393,3 @@ class Estimator(BaseEstimator, ABC):
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
         return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
-
-
-def _fit(*args: Any, **kwargs: Any) -> Posterior:
-    """`fit`, whose warning about convergence the estimator gives in its own words."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return fit(*args, **kwargs)
-
-
-@contextmanager
-def all_or_nothing(estimator: Estimator) -> Iterator[None]:
-    """Leave the estimator as it was if the block fails."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
