@@ -13,11 +13,10 @@ import json
 import sys
 import tempfile
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +57,6 @@ class Candidate:
     batch_size: int | None = 32  # None: all rows
     num_samples: int = 50
     draws: str | None = None
-    path_gradient: bool = False
     decay: float = 0.5  # of "stopping": steps with a falling rate per step before
 
     def optimizer(self, num_batches, num_steps):
@@ -89,19 +87,6 @@ CANDIDATES = {
     ),
     "antithetic-10": replace(
         TODAY, name="Adam, 10 antithetic draws", num_samples=10, draws="antithetic"
-    ),
-    "path": replace(
-        TODAY, name="Adam, 4,500 steps, path gradient", num_steps=4500, path_gradient=True
-    ),
-    "path-5000": replace(
-        TODAY, name="Adam, 5,000 steps, path gradient", num_steps=5000, path_gradient=True
-    ),
-    "path-antithetic": replace(
-        TODAY,
-        name="Adam, 5,000 steps, path gradient, antithetic draws",
-        num_steps=5000,
-        draws="antithetic",
-        path_gradient=True,
     ),
     "stopping": replace(TODAY, name="Adam, stopped by a rule", kind="stopping"),
     "natural": replace(TODAY, name="natural, 3,000 steps", num_steps=3000, kind="natural"),
@@ -153,22 +138,21 @@ def train(candidate, problem, alpha):
     num_batches = -(-problem.num_data // batch_size)
     num_epochs = -(-candidate.num_steps // num_batches)
     starts = [start_of(problem.sizes, LEVEL, seed) for seed in range(NUM_SPLITS)]
-    with mock.patch("bbalpha.replicas.init", partial(start, candidate.path_gradient)):
-        return bb.fit_many(
-            LOG_LIKELIHOOD,
-            jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts),
-            problem.train,
-            keys=jax.random.split(jax.random.key(0), NUM_SPLITS),
-            alpha=alpha,
-            optimizer=candidate.optimizer(num_batches, num_epochs * num_batches),
-            num_epochs=num_epochs,
-            batch_size=batch_size,
-            num_samples=candidate.num_samples,
-            draws=candidate.draws,
-            data_axis=0,
-            progress=False,
-            **network(problem),
-        )
+    return bb.fit_many(
+        LOG_LIKELIHOOD,
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts),
+        problem.train,
+        keys=jax.random.split(jax.random.key(0), NUM_SPLITS),
+        alpha=alpha,
+        optimizer=candidate.optimizer(num_batches, num_epochs * num_batches),
+        num_epochs=num_epochs,
+        batch_size=batch_size,
+        num_samples=candidate.num_samples,
+        draws=candidate.draws,
+        data_axis=0,
+        progress=False,
+        **network(problem),
+    )
 
 
 def first_state(candidate, problem, split, alpha):
@@ -176,8 +160,7 @@ def first_state(candidate, problem, split, alpha):
     plan = Plan(candidate.batch_size, num_batches, -(-candidate.num_steps // num_batches))
     params = start_of(problem.sizes, LEVEL, split)
     optimizer = candidate.optimizer(num_batches, plan.num_steps)
-    return start(
-        candidate.path_gradient,
+    return bb.init(
         LOG_LIKELIHOOD,
         params,
         num_data=float(problem.num_data),
@@ -196,14 +179,6 @@ def network(problem):
         "hyperparams": bb.Gaussian(jnp.zeros(1)),
         "family": bb.CappedGaussian,
     }
-
-
-def start(path_gradient, *args, **settings):
-    """`bb.init`, with the choice of the gradient."""
-    state = bb.init(*args, **settings)
-    if not path_gradient:
-        return state
-    return replace(state, method=replace(state.method, path_gradient=True))
 
 
 def scores(candidate, problem, alpha, posteriors):
