@@ -8,13 +8,12 @@ other optimizer is judged by its energies alone: whether they still fall.
 
 import dataclasses
 import math
-from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bbalpha.engine.arrays import on_device
 from bbalpha.natural import NaturalState, Record
 
 ROUND_STEPS = 10  # the fewest steps that make a round
@@ -133,9 +132,7 @@ class Convergence:
         """The average variables of the rounds that are judged."""
         total = _sum(self.last_half())
         return jax.tree.map(
-            lambda leaf, like: jnp.asarray((leaf / total.num_steps).astype(like.dtype)),
-            total.variables,
-            self.rounds[-1].variables,
+            lambda leaf: on_device(leaf / total.num_steps, leaf.dtype), total.variables
         )
 
     def _judge(self, rounds: list[Record]) -> None:
@@ -205,7 +202,9 @@ def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _sum(records: list[Record]) -> Record:
-    def add(one: Record, other: Record) -> Record:
-        return jax.tree.map(lambda leaf, more: np.asarray(leaf, float) + more, one, other)
+    """The sums over all records, added in double precision and kept in their own types."""
 
-    return reduce(add, records)
+    def add(*leaves: np.ndarray) -> np.ndarray:
+        return np.sum(np.asarray(leaves, float), axis=0).astype(leaves[0].dtype)
+
+    return jax.tree.map(add, *records)

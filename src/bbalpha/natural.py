@@ -2,9 +2,9 @@
 
 In coordinates in which that information is the identity, the length of a step counts in posterior
 deviations. The rate adapts: it grows while successive gradients agree and falls when they point
-back. A step that would raise
-the energy on the same data and draws, or leave the finite region, is not taken, and the next one is
-shorter. Prior scales and hyper-parameters, which have no Fisher information, move by Adam.
+back. A step that would raise the energy on the same data and draws, or leave the finite region, is
+not taken, and the next one is shorter. Prior scales and hyper-parameters, which have no Fisher
+information, move by Adam.
 """
 
 from typing import Any, NamedTuple
