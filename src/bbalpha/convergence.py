@@ -205,6 +205,6 @@ def _sum(records: list[Record]) -> Record:
     """The sums over all records, added in double precision and kept in their own types."""
 
     def add(*leaves: np.ndarray) -> np.ndarray:
-        return np.sum(np.asarray(leaves, float), axis=0).astype(leaves[0].dtype)
+        return np.asarray(np.sum(np.asarray(leaves, float), axis=0), leaves[0].dtype)
 
     return jax.tree.map(add, *records)
