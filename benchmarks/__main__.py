@@ -9,6 +9,7 @@ import datetime
 from functools import partial
 from pathlib import Path
 
+import convergence
 import felt
 import growth
 import pictures
@@ -99,6 +100,31 @@ def steps_part(say):
     rates = (50 / both["fit_many"], 50 / both["fit"])
     lines.append(Line(what, rates[0], "/s", "`fit`, one by one", rates[1], 2.0, at_least=True))
     return "### One training step\n\n" + table(lines)
+
+
+def convergence_part(say):
+    results = convergence.of_all(say)
+    rows = [
+        "| problem | bbalpha | former default | ratio | NumPyro, best rate | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, ((ours, time), *others) in results.items():
+        cells = [_steps_and_seconds(ours, time)]
+        for other, its_time in others:
+            cells += [_steps_and_seconds(other, its_time), f"{time / its_time:.3g}"]
+        cells[3] += f", rate {others[1][0].name}"
+        rows.append(f"| {name.replace('_', '-')} | {' | '.join(cells)} |")
+    lines = []
+    for place, against in ((1, "former default"), (2, "NumPyro, best of four rates")):
+        times = [(found[0][1], found[place][1]) for found in results.values()]
+        ours, its = (convergence.geometric_mean(column) for column in zip(*times, strict=True))
+        lines.append(Line("geometric mean over the ten", ours, "s", against, its, 0.2))
+    return "\n\n".join(["### Time to the optimum", "\n".join(rows), table(lines)])
+
+
+def _steps_and_seconds(found, time):
+    sign = "" if found.arrived else "> "
+    return f"{sign}{time:.3g} s, {found.num_steps:,} steps"
 
 
 def growth_part(say):
@@ -244,6 +270,7 @@ def write(name, report):
 
 PARTS = {
     "steps": steps_part,
+    "convergence": convergence_part,
     "growth": growth_part,
     "felt": felt_part,
     "answer": answer_part,

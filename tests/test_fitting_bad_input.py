@@ -158,7 +158,7 @@ BAD_VALUES = {
     ),
     "prior tree of another structure": (
         {"log_likelihood": log_likelihood_of_tree, "params": TREE, "prior": {"weights": 1.0}},
-        "prior must be a number, a tree like params or a bb.Distribution; got a tree "
+        "prior must be a number, a function, a tree like params or a bb.Distribution; got a tree "
         "PyTreeDef({'weights': *}) where params is PyTreeDef({'bias': *, 'weights': *}).",
     ),
     "prior leaf of another shape": (

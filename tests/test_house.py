@@ -18,7 +18,7 @@ ENGINE = """
     arrays options
     checks compiling layout materialize optimizers progress special streams
     threefry
-    batches cache draws
+    batches cache draws noise
     epochs
     loop replicas
 """
@@ -27,9 +27,12 @@ ROOMS = ["engine", "", "files", "interfaces", "tables", "cli", "__main__"]
 # Imports against that order, made inside a function: a posterior writes itself to a file.
 DEFERRED = {("posterior", "files/posterior_file")}
 
+# A module of the method without public names, and the module before which to read it.
+WITHOUT_PUBLIC_NAMES = {"planning": "fitting"}
+
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {
-    *("flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
+    *("arviz_stats", "flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
     *("rich", "safetensors", "sklearn", "typer"),
 }
 
@@ -55,7 +58,10 @@ def method_order():
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     names = [node.module or node.names[0].name for node in imports]
-    return [name for name in names if "." not in name]
+    order = [name for name in names if "." not in name]
+    for name, before in WITHOUT_PUBLIC_NAMES.items():
+        order.insert(order.index(before), name)
+    return order
 
 
 MODULES = module_names(PACKAGE)

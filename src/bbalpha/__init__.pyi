@@ -1,6 +1,6 @@
 """The public names, in the order in which to read the files of the method."""
 
-from .engine.layout import Layout
+from .engine.layout import Layout, Transform
 from .engine.special import log_ndtr
 from .data import Dataset, Splits, Standardizer, splits, standardize
 from .models import init_linear, init_mlp, linear, mlp
@@ -22,20 +22,29 @@ from .predictive import (
     predictive_quantiles,
     predictive_variance,
 )
+from .transforms import interval, ordered, positive, probability, simplex
 from .distributions import (
     CappedGaussian,
+    Density,
     DiagonalGaussian,
     Distribution,
     FullGaussian,
-    LowRankGaussian,
 )
+from .low_rank import LowRankGaussian
+from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
+from .natural import natural_gradients
+from .summaries import Summary, SummaryRow
+from .importance import Reweighted
+from .diagnostics import Diagnosis
 from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
+from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
-from .fitting import NonFiniteEnergyError, fit, fit_many
+from .fitting import NonFiniteEnergyError, fit
+from .replicas import fit_many
 from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
@@ -46,6 +55,7 @@ __version__: str
 
 __all__ = [
     "Layout",
+    "Transform",
     "log_ndtr",
     "Dataset",
     "Splits",
@@ -70,21 +80,34 @@ __all__ = [
     "predictive_mean",
     "predictive_quantiles",
     "predictive_variance",
+    "interval",
+    "ordered",
+    "positive",
+    "probability",
+    "simplex",
     "CappedGaussian",
+    "Density",
     "DiagonalGaussian",
     "Distribution",
     "FullGaussian",
     "LowRankGaussian",
+    "DensityPrior",
     "alpha_energy",
     "log_power_mean",
     "alpha_divergence",
     "log_alpha_divergence_on_grid",
+    "natural_gradients",
+    "Summary",
+    "SummaryRow",
+    "Reweighted",
+    "Diagnosis",
     "FitInfo",
     "Posterior",
     "FitState",
     "StepInfo",
     "init",
     "step",
+    "ConvergenceWarning",
     "EarlyStopping",
     "NonFiniteEnergyError",
     "fit",

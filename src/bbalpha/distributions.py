@@ -4,19 +4,32 @@ A distribution is a value whose array fields the optimizer moves. Anything with 
 `Distribution` will do, mixtures and flows included; the energy asks for nothing else.
 """
 
-from typing import Protocol, runtime_checkable
+import math
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.engine import threefry
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.special import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
+CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap
+
+Draws = Float[Array, "draws noise"]
+
+
+@runtime_checkable
+class Density(Protocol):
+    """What the energy asks of a prior: a log-density, up to a constant."""
+
+    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density log p₀(θ)."""
+        ...
 
 
 @runtime_checkable
@@ -28,9 +41,13 @@ class Distribution(Protocol):
     numbers, which are trained, or static, and pass it to `bbalpha.fit` as `family=`: the class, if
     it has a class method `init(mean, prior)`, an instance, or a function of the mean and the prior.
 
-    Two more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
+    Three more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
     that the noise becomes, saves the way back from them. `under(prior)`, the distribution to use
-    under a prior, lets q depend on a prior that is itself learned.
+    under a prior, lets q depend on a prior that is itself learned. `natural_gradient(noise,
+    gradient, prior)` makes natural-gradient steps possible: from the noise of all draws and the
+    derivative of the energy with respect to it, the change of q along the inverse Fisher
+    information times the gradient, in the form of the distribution itself, and the same in
+    coordinates (any tree) in which that information is the identity.
     """
 
     @property
@@ -71,13 +88,13 @@ class DiagonalGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "DiagonalGaussian":
         """A narrow Gaussian around `mean` whose log-variances are free, as in the paper's text."""
         del prior
-        return cls(mean, _filled(mean, initial_log_variance))
+        return cls(mean, filled(mean, initial_log_variance))
 
     @property
     def variance(self) -> Float[Array, " params"]:
@@ -101,6 +118,16 @@ class DiagonalGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * (jnp.dot(noise, noise) + jnp.sum(self.log_variance + LOG_TWO_PI))
 
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Density
+    ) -> tuple["DiagonalGaussian", PyTree]:
+        """The direction, and its coordinates: by δⱼ in mⱼ + √vⱼ δⱼ and by mⱼ in vⱼ exp(2 mⱼ)."""
+        del prior
+        shift = jnp.sum(gradient, axis=0)
+        stretch = jnp.sum(gradient * noise, axis=0)
+        direction = DiagonalGaussian(jnp.exp(0.5 * self.log_variance) * shift, stretch)
+        return direction, (shift, stretch / math.sqrt(2))
+
 
 class CappedGaussian(eqx.Module):
     """The default q: a diagonal Gaussian no wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
@@ -123,13 +150,13 @@ class CappedGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_logit_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "CappedGaussian":
         """A Gaussian around `mean`, much narrower than the prior."""
         del prior
-        return cls(mean, _filled(mean, initial_logit_variance))
+        return cls(mean, filled(mean, initial_logit_variance))
 
     def under(self, prior: Distribution) -> DiagonalGaussian:
         """The Gaussian whose variances are these fractions of the prior's."""
@@ -152,6 +179,20 @@ class CappedGaussian(eqx.Module):
     def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
         """The log-density Σⱼ log N(θⱼ; mⱼ, vⱼ)."""
         return self._standard.log_prob(params)
+
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Distribution
+    ) -> tuple["CappedGaussian", PyTree]:
+        """The direction, and its coordinates; ∂ log vⱼ/∂ρⱼ = 1 − sigmoid(ρⱼ), damped at the cap.
+
+        At the cap ρⱼ no longer matters: a step there must not run away.
+        """
+        q = self.under(prior)
+        free, (shift, stretch) = q.natural_gradient(noise, gradient, prior)
+        slope = jax.nn.sigmoid(-self.logit_variance)
+        shrunk = slope / (jnp.square(slope) + CAP_DAMPING)
+        damping = jnp.sqrt(slope * shrunk)
+        return CappedGaussian(free.mean, shrunk * free.log_variance), (shift, damping * stretch)
 
     @property
     def _standard(self) -> DiagonalGaussian:
@@ -181,14 +222,14 @@ class FullGaussian(eqx.Module):
     def init(
         cls,
         mean: Float[Array, " params"],
-        prior: Distribution,
+        prior: Density,
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "FullGaussian":
         """A narrow Gaussian around `mean` without correlations."""
         del prior
         lower = on_device(np.zeros((mean.size, mean.size)), mean.dtype)
-        return cls(mean, _filled(mean, 0.5 * initial_log_variance), lower)
+        return cls(mean, filled(mean, 0.5 * initial_log_variance), lower)
 
     @property
     def cholesky(self) -> Float[Array, "params params"]:
@@ -225,75 +266,26 @@ class FullGaussian(eqx.Module):
         """The log-density of the parameters that `noise` becomes."""
         return -0.5 * jnp.dot(noise, noise) - jnp.sum(self.log_scale + 0.5 * LOG_TWO_PI)
 
+    def natural_gradient(
+        self, noise: Draws, gradient: Draws, prior: Density
+    ) -> tuple["FullGaussian", PyTree]:
+        """The direction, and its coordinates δ and M in θ = m + L (δ + (I + M) ε).
+
+        M is lower triangular. The Fisher information of δ and of the strictly lower part of M is
+        the identity at δ = 0, M = 0, and 2 for the diagonal of M.
+        """
+        del prior
+        shift = jnp.sum(gradient, axis=0)
+        mixing = gradient.T @ noise
+        lower, log_scale = jnp.tril(mixing, -1), 0.5 * jnp.diag(mixing)
+        unit = self._unit_lower  # L = diag(s) U, so that dU = U M − diag(M) U
+        moved = unit @ (lower + jnp.diag(log_scale)) - log_scale[:, None] * unit
+        direction = FullGaussian(self.cholesky @ shift, log_scale, jnp.tril(moved, -1))
+        return direction, (shift, lower, math.sqrt(2) * log_scale)
+
     @property
     def _unit_lower(self) -> Float[Array, "params params"]:
         return jnp.tril(self.lower, -1) + jnp.eye(self.mean.size, dtype=self.mean.dtype)
-
-
-class LowRankGaussian(eqx.Module):
-    """A Gaussian with covariance S (I + F Fᵀ) S: a diagonal plus a few directions.
-
-    S = diag(s) and F has one column per direction, so time and memory grow with the number of
-    parameters times the rank.
-
-    >>> q = bb.LowRankGaussian(jnp.zeros(2), jnp.zeros(2), factor=jnp.array([[1.0], [2.0]]))
-    >>> print(q.covariance)
-    [[2. 2.]
-     [2. 5.]]
-    """
-
-    mean: Float[Array, " params"]
-    log_scale: Float[Array, " params"]
-    factor: Float[Array, "params rank"]
-
-    @classmethod
-    def init(
-        cls,
-        mean: Float[Array, " params"],
-        prior: Distribution,
-        *,
-        rank: int = 10,
-        initial_log_variance: float = INITIAL_LOG_VARIANCE,
-    ) -> "LowRankGaussian":
-        """A narrow Gaussian around `mean`; `functools.partial` sets another rank.
-
-        At F = 0 the gradient with respect to F vanishes, so direction r starts with a small weight
-        on every parameter j with j mod rank = r.
-        """
-        del prior
-        factor = on_device(0.1 * np.eye(rank)[np.arange(mean.size) % rank], mean.dtype)
-        return cls(mean, _filled(mean, 0.5 * initial_log_variance), factor)
-
-    @property
-    def covariance(self) -> Float[Array, "params params"]:
-        """The covariance matrix, dense: for models with few parameters."""
-        scaled = jnp.exp(self.log_scale)[:, None] * self.factor
-        return scaled @ scaled.T + jnp.diag(jnp.exp(2 * self.log_scale))
-
-    @property
-    def variance(self) -> Float[Array, " params"]:
-        """The variance of every parameter."""
-        return jnp.exp(2 * self.log_scale) * (1 + jnp.sum(jnp.square(self.factor), axis=1))
-
-    def noise(self, key: Key[Array, ""]) -> Float[Array, " noise"]:
-        """Standard Gaussian noise: one number per parameter, then one per direction."""
-        return threefry.normal(key, (sum(self.factor.shape),), self.mean.dtype)
-
-    def transform(self, noise: Float[Array, " noise"]) -> Float[Array, " params"]:
-        """The parameters θ = m + s (ε + F η)."""
-        own, shared = jnp.split(noise, [self.mean.size])
-        return self.mean + jnp.exp(self.log_scale) * (own + self.factor @ shared)
-
-    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
-        """The log-density, by the Woodbury identity on the rank × rank matrix I + Fᵀ F."""
-        scaled = (params - self.mean) * jnp.exp(-self.log_scale)
-        rank = self.factor.shape[1]
-        gram = jnp.eye(rank, dtype=self.mean.dtype) + self.factor.T @ self.factor
-        cholesky = jnp.linalg.cholesky(gram)
-        projected = jax.scipy.linalg.solve_triangular(cholesky, self.factor.T @ scaled, lower=True)
-        squares = jnp.sum(jnp.square(scaled)) - jnp.sum(jnp.square(projected))
-        log_determinant = 2 * jnp.sum(self.log_scale) + 2 * jnp.sum(jnp.log(jnp.diag(cholesky)))
-        return -0.5 * (squares + log_determinant + self.mean.size * LOG_TWO_PI)
 
 
 def log_prob_of_draw(
@@ -305,13 +297,20 @@ def log_prob_of_draw(
     return q.log_prob(params)
 
 
-def under_prior(q: Distribution, prior: Distribution) -> Distribution:
+def under_prior(q: Distribution, prior: Density) -> Distribution:
     """The distribution that q stands for under a prior."""
     if hasattr(q, "under"):
         return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]
     return q
 
 
-def _filled(mean: Float[Array, " params"], value: float) -> Float[Array, " params"]:
+def is_distribution(value: Any) -> bool:
+    """`isinstance(value, Distribution)`, which before Python 3.12 computes the variance."""
+    answers = []
+    jax.eval_shape(lambda: answers.append(isinstance(value, Distribution)))  # traced, not compiled
+    return answers[0]
+
+
+def filled(mean: Float[Array, " params"], value: float) -> Float[Array, " params"]:
     """A vector like `mean` with this value everywhere."""
     return on_device(np.full(mean.shape, value), mean.dtype)

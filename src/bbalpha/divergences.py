@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bbalpha.distributions import DiagonalGaussian, FullGaussian, LowRankGaussian
+from bbalpha.distributions import DiagonalGaussian, FullGaussian
 from bbalpha.energy import Number
+from bbalpha.low_rank import LowRankGaussian
 
 Gaussians = DiagonalGaussian | FullGaussian | LowRankGaussian
 

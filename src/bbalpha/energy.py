@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Real
 
-from bbalpha.distributions import Distribution, log_prob_of_draw
+from bbalpha.distributions import Density, Distribution, log_prob_of_draw
 from bbalpha.engine.checks import check_one_per_datum
 from bbalpha.engine.draws import Noise, map_draws
 from bbalpha.engine.layout import Layout
@@ -28,7 +28,7 @@ LogLikelihood = Callable[..., Float[Array, " batch"]]
 def alpha_energy(
     log_likelihood: LogLikelihood,
     q: Distribution,
-    prior: Distribution,
+    prior: Density,
     batch: PyTree,
     noise: Noise,
     *,

@@ -4,14 +4,17 @@ import dataclasses
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.data import check_data
-from bbalpha.distributions import Distribution
+from bbalpha.diagnostics import Diagnosis, diagnose
+from bbalpha.distributions import Density, Distribution
 from bbalpha.engine import threefry
 from bbalpha.engine.arrays import AnyArray, library_of, on_device, on_host
 from bbalpha.engine.batches import padded_length
@@ -25,6 +28,9 @@ from bbalpha.engine.checks import (
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.options import compiler_options, inside_program
+from bbalpha.importance import Draws, Reweighted, importance_weights
+from bbalpha.priors import Prior
+from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
 
@@ -34,8 +40,9 @@ class FitInfo:
     """The record of a run, for people to read.
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
-    held-out log-likelihood. `stopped` says why the run ended: "finished", "early", "callback",
-    "interrupted" or "non-finite"; it is "running" while a callback looks at it.
+    held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
+    is used up), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
+    it is "running". `converged` says whether the result had stopped moving.
     """
 
     energies: tuple[float, ...] = ()
@@ -43,6 +50,7 @@ class FitInfo:
     num_steps: int = 0
     seconds: float = 0.0
     stopped: str = "finished"
+    converged: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,12 +74,13 @@ jax.tree_util.register_pytree_node(
 class Posterior(eqx.Module):
     """The approximate posterior q(θ) over a tree of parameters.
 
-    `q` and `prior` are distributions over the flat vector, `energy` is the BB-α energy on the full
-    data (lower is better), and `hyperparams` holds the learned hyper-parameters.
+    `q` and `prior` are distributions over the flat vector of free numbers, `energy` is the BB-α
+    energy on the full data (lower is better), and `hyperparams` holds the learned hyper-parameters.
+    Everything else is in the units of the model, where transforms put constraints on parameters.
     """
 
     q: Distribution
-    prior: Distribution
+    prior: Density
     hyperparams: PyTree
     alpha: Float[Array, ""]
     num_data: Float[Array, ""]
@@ -81,13 +90,22 @@ class Posterior(eqx.Module):
 
     @property
     def mean(self) -> PyTree:
-        """The mean of every parameter, in the tree of the model."""
-        return self.layout.unflatten(self.q.mean)
+        """The mean of every parameter, in the tree of the model.
+
+        Means and variances are exact for parameters without a transform. With one, they are
+        integrated numerically, or estimated from 16,384 fixed draws if the transform mixes entries,
+        as those of ordered vectors and simplexes do.
+        """
+        return mean_of(self.q, self.layout)
 
     @property
     def variance(self) -> PyTree:
         """The variance of every parameter, in the tree of the model."""
-        return self.layout.unflatten(self.q.variance)
+        return variance_of(self.q, self.layout)
+
+    def summary(self) -> Summary:
+        """Mean, deviation and 5 % and 95 % quantiles of every parameter; `print` shows a table."""
+        return summary_of(self.q, self.layout)
 
     def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
         """Draws of the parameters: a tree whose leaves have a leading axis of draws."""
@@ -95,8 +113,12 @@ class Posterior(eqx.Module):
         return _sample(self.q, self.layout, as_keys(key, 0, "key"), num_samples)
 
     def log_prob(self, params: PyTree) -> Float[Array, ""]:
-        """The log-density log q(θ) of one tree of parameters."""
-        return self.q.log_prob(self.layout.flatten(params))
+        """The log-density log q(θ) of one tree of parameters; −∞ where a constraint is broken."""
+        vector = self.layout.flatten(params)
+        if not self.layout.is_constrained:
+            return self.q.log_prob(vector)
+        log_density = self.q.log_prob(vector) - sum(self.layout.log_det_jacobians(vector))
+        return jnp.where(jnp.all(jnp.isfinite(vector)), log_density, -jnp.inf)
 
     def predict(
         self,
@@ -150,11 +172,91 @@ class Posterior(eqx.Module):
         log_likelihood = without_jit(log_likelihood)
         extra = () if self.hyperparams is None else (self.hyperparams,)
         check_data(data)
+        params = jax.eval_shape(self.layout.unflatten, self.q.mean)
         check_log_likelihood(
-            lambda params, rows: log_likelihood(params, rows, *extra), self.mean, data
+            lambda params, rows: log_likelihood(params, rows, *extra), params, data
         )
         model = eqx.Partial(_with_hyperparams, log_likelihood, extra)
         return self.predict(model, data, key=key, num_samples=num_samples, summary=log_mean_exp)
+
+    def diagnose(
+        self,
+        log_likelihood: Callable[..., Float[Array, " rows"]],
+        data: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 4000,
+        fit_num_samples: int = 100,
+        sample_weight: Any = None,
+    ) -> Diagnosis:
+        """How far q is from the exact posterior, and how noisy the fit was; print the result.
+
+        The time is that of about eight evaluations of the log-likelihood at every draw and row.
+
+        Args:
+            log_likelihood: the function that was given to `fit`.
+            data: the data that were given to `fit`, all of them.
+            key: randomness of the draws.
+            num_samples: how many draws, at least 100 and 4 × `fit_num_samples`.
+            fit_num_samples: K, the `num_samples` that was given to `fit`.
+            sample_weight: as given to `fit`.
+
+        Raises:
+            ValueError: if an argument breaks its rule, or the log-likelihood is NaN at a draw.
+            TypeError: if an argument is of the wrong kind.
+
+        >>> def log_likelihood(mean, batch):
+        ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+        >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the posterior is N(1.125, ¼)
+        >>> q = bb.DiagonalGaussian(jnp.array([1.125]), jnp.log(jnp.array([0.25])))
+        >>> prior = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
+        >>> layout, alpha, num_data = bb.Layout.of(jnp.zeros(())), jnp.array(0.0), jnp.array(3.0)
+        >>> posterior = bb.Posterior(q, prior, None, alpha, num_data, jnp.array(jnp.nan), layout)
+        >>> posterior.diagnose(log_likelihood, data, key=jax.random.key(0)).pareto_k
+        -inf
+        """
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        return diagnose(draws, fit_num_samples)
+
+    def reweighted(
+        self,
+        log_likelihood: Callable[..., Float[Array, " rows"]],
+        data: PyTree,
+        *,
+        key: Key[Array, ""],
+        num_samples: int = 4000,
+        sample_weight: Any = None,
+    ) -> Reweighted:
+        """The exact posterior, as draws of q with Pareto-smoothed importance weights.
+
+        At α > 0 q is wider than the posterior, which makes it a good proposal. Learned
+        hyper-parameters and priors are held fixed.
+
+        Args:
+            log_likelihood: the function that was given to `fit`.
+            data: the data that were given to `fit`, all of them.
+            key: randomness of the draws, which are those of `sample` with this key.
+            num_samples: how many draws, at least 100.
+            sample_weight: as given to `fit`.
+
+        Raises:
+            ValueError: if k̂ exceeds 0.7, so that weights cannot be trusted, or as for `diagnose`.
+            TypeError: if an argument is of the wrong kind.
+
+        >>> def log_likelihood(mean, batch):
+        ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+        >>> data = jnp.array([0.5, 1.5, 2.5])  # with prior N(0, 1) the posterior is N(1.125, ¼)
+        >>> q = bb.DiagonalGaussian(jnp.ones(1), jnp.zeros(1))  # N(1, 1), twice as wide
+        >>> prior = bb.DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
+        >>> layout, alpha, num_data = bb.Layout.of(jnp.zeros(())), jnp.array(0.5), jnp.array(3.0)
+        >>> posterior = bb.Posterior(q, prior, None, alpha, num_data, jnp.array(jnp.nan), layout)
+        >>> exact = posterior.reweighted(log_likelihood, data, key=jax.random.key(0))
+        >>> print(f"{exact.mean:.1f} ± {exact.variance**0.5:.1f}")
+        1.1 ± 0.5
+        """
+        draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
+        weights, pareto_k = importance_weights(draws)
+        return Reweighted(self.sample(num_samples, key=key), weights, pareto_k)
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
@@ -170,7 +272,8 @@ class Posterior(eqx.Module):
         hyperparams: PyTree = None,
         *,
         q: Distribution | None = None,
-        prior: Distribution | None = None,
+        prior: Prior = None,
+        transforms: PyTree = None,
     ) -> "Posterior":
         """Read a posterior that `save` wrote.
 
@@ -179,7 +282,9 @@ class Posterior(eqx.Module):
             params: a tree with the names and shapes that were fitted, such as the start of `fit`.
             hyperparams: likewise, if hyper-parameters were learned.
             q: an example of q, needed only if its class is your own.
-            prior: likewise for the prior.
+            prior: likewise for the prior; if it was given by functions, what `fit` was given,
+                because a file holds no code.
+            transforms: what `fit` was given, needed only if a transform is your own.
 
         Raises:
             FileNotFoundError: if there is no such file.
@@ -187,7 +292,7 @@ class Posterior(eqx.Module):
         """
         from bbalpha.files.posterior_file import read_posterior
 
-        return read_posterior(path, params, hyperparams, q, prior)
+        return read_posterior(path, params, hyperparams, q, prior, transforms)
 
 
 def map_rows(

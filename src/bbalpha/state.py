@@ -8,15 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
-from bbalpha.distributions import DiagonalGaussian, Distribution, under_prior
+from bbalpha.distributions import Density, DiagonalGaussian, Distribution, under_prior
 from bbalpha.energy import LogLikelihood, Number, alpha_energy
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_log_likelihood
 from bbalpha.engine.draws import Noise, chunk_of_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
+from bbalpha.engine.noise import Draws, paired_noise, shifted_noise
+from bbalpha.natural import NaturalState
 from bbalpha.posterior import Posterior
 
 KEPT_NOISE = 2**25  # numbers of noise that a replica may keep from step to step: 128 MiB
@@ -34,6 +36,7 @@ class Method:
     sample_chunk: int | None
     resample_every: int
     alpha_schedule: Schedule | None
+    draws: Draws = "independent"
 
     def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
         """The power at a step: constant, or given by the schedule."""
@@ -72,10 +75,11 @@ class FitState(eqx.Module):
     optimizer: optax.GradientTransformation
     step: Int[Array, "..."]
     key: Key[Array, "..."]
-    prior: Distribution
+    prior: Density
     alpha: Float[Array, "..."]
     num_data: Float[Array, "..."]
     method: Method = eqx.field(static=True)
+    sobol_points: UInt32[Array, "pairs noise"] | None = None
 
     def posterior(self) -> Posterior:
         """The posterior so far; its energy on the full data is unknown and therefore NaN."""
@@ -85,6 +89,17 @@ class FitState(eqx.Module):
     def last_alpha(self) -> Float[Array, "..."]:
         """The power of the last step, or of the first if there was none."""
         return self.method.alpha_at(self.alpha, jnp.maximum(self.step - 1, 0))
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether the optimizer takes natural-gradient steps."""
+        return isinstance(self.optimizer_state, NaturalState)
+
+    def at_full_alpha(self) -> "FitState":
+        """The same state, whose next step has the full α even if it was still rising."""
+        if not self.is_natural:
+            return self
+        return dataclasses.replace(self, optimizer_state=self.optimizer_state.at_full_alpha())
 
     @property
     def dtype(self) -> Any:
@@ -106,13 +121,21 @@ class FitState(eqx.Module):
         return jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
 
     def noise_at(self, step: Int[Array, ""]) -> Noise:
-        """The noise of a step; left as keys if no other step shares it, or if it is large."""
+        """The noise of a step.
+
+        Independent noise is left as keys if no other step shares it, or if it is large.
+        """
         keys = self.noise_keys(step)
-        if self.resample_every == 1:
+        if self.resample_every == 1 and self.method.draws == "independent" and not self.is_natural:
             return keys
         q, _ = _distributions(self, self.variables)
         draw = jax.vmap(q.noise)
-        return draw(keys) if jax.eval_shape(draw, keys).size <= KEPT_NOISE else keys
+        if self.sobol_points is not None:
+            return shifted_noise(self.sobol_points, keys[0], len(keys)).astype(self.dtype)
+        if self.method.draws != "independent":
+            return paired_noise(draw, keys, matched=self.method.draws == "matched")
+        is_small = jax.eval_shape(draw, keys).size <= KEPT_NOISE
+        return draw(keys) if is_small or self.is_natural else keys
 
     def energy(
         self, batch: PyTree, weights: Float[Array, " batch"] | None = None
@@ -123,7 +146,8 @@ class FitState(eqx.Module):
             batch: any pytree of arrays whose first axis is the data points.
             weights: how many data points each of them stands for; N/|S| each by default.
         """
-        return _energy(self, self.variables, batch, weights, self.noise_keys(), self.last_alpha)
+        noise = self.noise_at(self.step)
+        return _energy(self, self.variables, batch, weights, noise, self.last_alpha)
 
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
@@ -131,14 +155,20 @@ class FitState(eqx.Module):
         """`step` with noise that the caller has drawn, or with keys to draw it from."""
         variables: Any = self.variables
         alpha = self.method.alpha_at(self.alpha, self.step)
+        if self.is_natural and self.method.alpha_schedule is None:
+            alpha = alpha * self.optimizer_state.share_of_alpha
 
-        def energy_of(variables: Variables) -> Float[Array, ""]:
+        def energy_of(variables: Variables, noise: Noise = noise) -> Float[Array, ""]:
             return _energy(self, variables, batch, weights, noise, alpha)
 
-        energy, gradient = jax.value_and_grad(energy_of)(variables)
+        gradient: Any
         extra = {}
+        if self.is_natural:
+            energy, gradient, extra = _natural_gradient(self, energy_of, noise, alpha)
+        else:
+            energy, gradient = jax.value_and_grad(energy_of)(variables)
         if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
-            extra = {"value": energy, "grad": gradient, "value_fn": energy_of}
+            extra = extra | {"value": energy, "grad": gradient, "value_fn": energy_of}
         updates, optimizer_state = self.optimizer.update(
             gradient, self.optimizer_state, variables, **extra
         )
@@ -208,7 +238,35 @@ def _energy(
     ).astype(state.dtype)
 
 
-def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Distribution]:
+def _natural_gradient(
+    state: FitState,
+    energy_of: Callable[[Variables, Noise], Float[Array, ""]],
+    noise: Noise,
+    alpha: Float[Array, ""],
+) -> tuple[Float[Array, ""], Variables, dict[str, Any]]:
+    """The energy, its gradient with that of q made natural, and what the step needs besides.
+
+    The gradient of E(q) with respect to q is the sum of a part P along the path of the draws and a
+    part D through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q],
+    where Eₙ is the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the
+    whole, and the whole is (1 − α/N) P. P alone is less noisy: at α = 0 it vanishes draw by draw
+    where q is the posterior (Roeder et al., 2017). It is the derivative with respect to the noise,
+    at fixed q, of which q makes its natural gradient.
+    """
+    variables = state.variables
+    _, prior = _distributions(state, variables)
+
+    def energy_at(noise: Noise, *rest: PyTree) -> Float[Array, ""]:
+        return energy_of(Variables(variables.q, *rest), noise)
+
+    energy, (path, *rest) = jax.value_and_grad(energy_at, (0, 1, 2))(noise, *variables[1:])
+    path = (1 - alpha / state.num_data) * path
+    direction, coordinates = variables.q.natural_gradient(noise, path, prior)
+    extra = {"prior": prior, "coordinates": coordinates}
+    return energy, Variables(direction, *rest), extra
+
+
+def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Density]:
     """The approximation q and the prior p₀ that the variables stand for."""
     prior = state.prior
     if variables.log_prior_scale is not None:

@@ -1,16 +1,20 @@
-"""When a fit ends: held-out scores, callbacks, and the record of the run."""
+"""When a fit ends: convergence, held-out scores, callbacks, and the record of the run."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
+from bbalpha.convergence import ROUND_STEPS, Convergence, ConvergenceWarning, fall_of
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams, threefry
-from bbalpha.engine.checks import check_counts
+from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
 from bbalpha.posterior import FitInfo
@@ -56,13 +60,15 @@ class EarlyStopping:
 
 @dataclasses.dataclass
 class Watch:
-    """What the host does between epochs: score held-out data, call back, keep the record."""
+    """What the host does between epochs: judge, score held-out data, call back, keep the record."""
 
-    early_stopping: EarlyStopping | None
-    callback: Callback | None
     plan: Plan
+    judge: Convergence | None = None
+    early_stopping: EarlyStopping | None = None
+    callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
+    fall: float = math.inf  # of the energy in the third quarter, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
 
     @property
@@ -70,14 +76,31 @@ class Watch:
         """How many epochs may pass between two looks."""
         if self.callback is not None:
             return 1
-        return CHUNK_EPOCHS if self.early_stopping is None else self.early_stopping.every
+        if self.early_stopping is not None:
+            return self.early_stopping.every
+        return CHUNK_EPOCHS if self.judge is None else -(-ROUND_STEPS // self.plan.num_batches)
 
-    def look(self, state: FitState, energies: np.ndarray) -> str | None:
-        """The reason to stop now, if there is one."""
+    def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
+        """The state to go on with, and the reason to stop now, if there is one."""
         is_over = self._score(state)
+        if self.judge is not None:
+            natural = self.judge.next_round(state.optimizer_state)
+            state = dataclasses.replace(state, optimizer_state=natural)
         if self.callback and self.callback(state, self.info(state, energies, "running")):
-            return "callback"
-        return "early" if is_over else None
+            return state, "callback"
+        if is_over:
+            return state, "early"
+        return state, "converged" if self.judge and self.judge.converged else None
+
+    def result(self, state: FitState, stopped: str) -> FitState:
+        """The state that the fit returns: the best one, the average, or the last."""
+        if stopped == "non-finite":
+            return state
+        if self.best is not None:
+            return self.best
+        if self.judge is None:
+            return state
+        return dataclasses.replace(state, variables=self.judge.result(state.variables))
 
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """The record of the run so far."""
@@ -88,7 +111,31 @@ class Watch:
             num_steps=int(state.step),
             seconds=time.perf_counter() - self.started,
             stopped=stopped,
+            converged=self._is_settled(state, energies, stopped),
         )
+
+    def warn(self, info: FitInfo) -> None:
+        """Warn if the budget was used up before the fit converged."""
+        if info.stopped != "finished" or info.converged:
+            return
+        if self.judge is not None:
+            reason = self.judge.reason(info.num_steps)
+        elif math.isinf(self.fall):
+            reason = f"{len(info.energies)} epochs are too few to judge. Raise num_epochs."
+        else:
+            reason = (
+                f"the energy still fell by {self.fall:.2g} nats per data point in the middle of "
+                f"its {len(info.energies):,} epochs. Raise num_epochs."
+            )
+        warn(f"fit did not converge: {reason}", ConvergenceWarning)
+
+    def _is_settled(self, state: FitState, energies: np.ndarray, stopped: str) -> bool:
+        if self.judge is not None:
+            return self.judge.converged
+        if stopped != "finished":
+            return False
+        self.fall = fall_of(energies[: self.plan.num_epochs], float(state.num_data))
+        return self.fall == 0
 
     def _score(self, state: FitState) -> bool:
         """Score the held-out data if it is time to; return whether patience has run out."""
@@ -110,6 +157,69 @@ class Watch:
         if best_epoch == epoch:
             self.best = state
         return epoch - best_epoch >= rule.patience
+
+
+@dataclasses.dataclass
+class ReplicaWatch:
+    """What the host does between the epochs of many replicas: judge each, until all converged."""
+
+    plan: Plan
+    watches: list[Watch]
+    steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
+
+    @property
+    def every(self) -> int:
+        """How many epochs may pass between two looks."""
+        return self.watches[0].every
+
+    def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
+        """The state to go on with, and the reason to stop now, if there is one."""
+        if not state.is_natural:
+            return state, None
+        judges = [watch.judge for watch in self.watches if watch.judge]
+        natural = jax.tree.map(np.asarray, state.optimizer_state)
+        rounds = []
+        for replica, judge in enumerate(judges):
+            rounds.append(judge.next_round(_row(natural, replica)))
+            if judge.converged:
+                self.steps.setdefault(replica, int(state.step[replica]))
+        natural = jax.tree.map(lambda *leaves: np.stack(leaves), *rounds)
+        state = dataclasses.replace(state, optimizer_state=natural)
+        return state, "converged" if len(self.steps) == len(judges) else None
+
+    def result(self, state: FitState) -> FitState:
+        """The states that the fits return, each as it was when it converged."""
+        if not state.is_natural:
+            return state
+        steps = np.array(state.step)
+        steps[list(self.steps)] = list(self.steps.values())
+        variables = jax.tree.map(np.asarray, state.variables)
+        results = [
+            watch.judge.result(_row(variables, replica)) if watch.judge else None
+            for replica, watch in enumerate(self.watches)
+        ]
+        variables = jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+        return dataclasses.replace(state, variables=variables, step=jnp.asarray(steps))
+
+    def reason(self, replica: int, state: FitState, stopped: str) -> str:
+        """Why a replica ended, given the state of all at the end of the run."""
+        if replica in self.steps:
+            return "converged"
+        return "non-finite" if state.step[replica] < np.max(state.step) else stopped
+
+    def warn(self, infos: list[FitInfo]) -> None:
+        """Say how many replicas used up the budget before they converged."""
+        moving = [info for info in infos if info.stopped == "finished" and not info.converged]
+        if moving:
+            warn(
+                f"{len(moving)} of {len(infos)} replicas did not converge in "
+                f"{self.plan.num_epochs:,} epochs. Raise num_epochs.",
+                ConvergenceWarning,
+            )
+
+
+def _row(tree: PyTree, replica: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[replica], tree)
 
 
 def check_early_stopping(state: FitState, rule: EarlyStopping) -> None:

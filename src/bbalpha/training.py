@@ -9,9 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree, UInt32
 
-from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
+from bbalpha.distributions import (
+    CappedGaussian,
+    Density,
+    DiagonalGaussian,
+    Distribution,
+    is_distribution,
+)
 from bbalpha.energy import LogLikelihood, Number
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.checks import (
@@ -25,12 +31,17 @@ from bbalpha.engine.checks import (
     without_jit,
 )
 from bbalpha.engine.layout import Layout
+from bbalpha.engine.noise import check_draws, sobol_points
 from bbalpha.engine.optimizers import Optimizer, adam, as_tree
+from bbalpha.natural import NaturalState
+from bbalpha.priors import DensityPrior, Prior, as_prior, check_start
 from bbalpha.state import FitState, Method, Schedule, StepInfo, Variables
 
 Family = Any  # a class of distributions, an instance, or a function of the mean and the prior
-Prior = Any  # a standard deviation, a tree of them, or a Distribution
 
+# Parameters up to which `fit` takes natural-gradient steps by default. For mean-field networks Adam
+# predicts better in the same time (docs/benchmarks.md).
+NATURAL_SIZE, NATURAL_SIZE_MEAN_FIELD = 1000, 100
 NUM_SAMPLES = 100  # K in Section 4; for a few parameters the draws cost almost nothing
 
 
@@ -44,9 +55,11 @@ def init(
     prior: Prior = 1.0,
     learn_prior: bool = False,
     hyperparams: PyTree = None,
-    family: Family = CappedGaussian,
+    transforms: PyTree = None,
+    family: Family = None,
     optimizer: Optimizer | None = None,
     num_samples: int = NUM_SAMPLES,
+    draws: str | None = None,
     sample_chunk: int | None = None,
     resample_every: int = 1,
 ) -> FitState:
@@ -59,15 +72,16 @@ def init(
         num_data: N, the number of data points (or their total weight).
         key: all randomness of the run.
         alpha: the power, or a schedule: a function from the step to the power.
-        prior: p₀, as a standard deviation, a tree of them like `params`, or a `Distribution`.
+        prior: as for `fit`.
         learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
-        family: q, as a class of distributions, a function of its mean and the prior, or an
-            instance, which is taken as it is.
+        transforms: the constraints of some parameters, as for `fit`.
+        family: q, as for `fit`.
         optimizer: any optax optimizer; by default the authors', `optax.adam(1e-3)`, because the
             decaying rate of `fit` needs the number of steps. Make one and reuse it: every new one
             is compiled again.
         num_samples: K, the draws of q for each minibatch.
+        draws: as for `fit`.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.
 
@@ -92,26 +106,32 @@ def init(
     check_optional_counts(sample_chunk=sample_chunk)
     check_num_data(num_data)
     check_alpha(alpha, num_data, num_samples)
-    layout = Layout.of(params)
+    layout = Layout.of(params, transforms=transforms)
     check_finite(params, "params")
     mean = layout.flatten(params)
-    prior = _as_prior(prior, layout, mean.dtype)
+    prior = as_prior(prior, layout, mean.dtype)
+    check_start(params, layout, prior)
     log_prior_scale = _log_prior_scale(prior, layout, mean.dtype) if learn_prior else None
     q = _start_of(family, mean, prior)
     variables: Any = Variables(q, log_prior_scale, _as_arrays(hyperparams))
     optimizer = as_tree(adam(1e-3) if optimizer is None else optimizer)
+    optimizer_state = optimizer.init(variables)
+    natural = isinstance(optimizer_state, NaturalState)
+    draws = check_draws(draws, "matched" if natural else "independent")
     schedule = alpha if callable(alpha) else None
     log_likelihood = without_jit(log_likelihood)
+    sizes = (num_samples, sample_chunk, resample_every)
     return FitState(
         variables=variables,
-        optimizer_state=optimizer.init(variables),
+        optimizer_state=optimizer_state,
         optimizer=optimizer,
         step=on_device(np.int32(0)),
         key=as_keys(key, 0, "key"),
         prior=prior,
         alpha=on_device(0.0 if callable(alpha) else alpha, mean.dtype),
         num_data=on_device(num_data, mean.dtype),
-        method=Method(log_likelihood, layout, num_samples, sample_chunk, resample_every, schedule),
+        method=Method(log_likelihood, layout, *sizes, schedule, draws),
+        sobol_points=_sobol_points(q, num_samples) if draws == "sobol" else None,
     )
 
 
@@ -147,7 +167,45 @@ def step(
     >>> print(f"{state.posterior().mean:.1f}")
     1.1
     """
-    return state.advance(batch, weights, state.noise_keys())
+    return state.advance(batch, weights, state.noise_at(state.step))
+
+
+def by_name(
+    optimizer: Any, family: Family, params: PyTree, prior: Prior, transforms: PyTree = None
+) -> Any:
+    """The optimizer, or "natural" or "adam" if it was given by that name or not at all.
+
+    Raises:
+        ValueError: if it is another name, or if q has no natural gradient.
+    """
+    if optimizer is not None and not isinstance(optimizer, str):
+        return optimizer
+    if optimizer not in (None, "natural", "adam"):
+        raise ValueError(
+            'optimizer must be "natural", "adam" or an optax optimizer; '
+            f"got optimizer={optimizer!r}."
+        )
+    if optimizer == "adam":
+        return optimizer
+    layout = Layout.of(params, transforms=transforms)
+    mean = layout.flatten(params)
+    q = _start_of(family, mean, as_prior(prior, layout, mean.dtype))
+    has_natural_gradient = hasattr(q, "natural_gradient")
+    if optimizer is None:
+        is_mean_field = isinstance(q, CappedGaussian | DiagonalGaussian)
+        largest = NATURAL_SIZE_MEAN_FIELD if is_mean_field else NATURAL_SIZE
+        return "natural" if has_natural_gradient and layout.size <= largest else "adam"
+    if not has_natural_gradient:
+        raise ValueError(
+            'optimizer must not be "natural" for a family without a member natural_gradient; '
+            f"got a {type(q).__name__}."
+        )
+    return optimizer
+
+
+def _sobol_points(q: Distribution, num_samples: int) -> UInt32[Array, "pairs noise"]:
+    noise = jax.eval_shape(q.noise, jax.random.key(0))
+    return jnp.asarray(sobol_points(num_samples, noise.size))
 
 
 def _as_arrays(hyperparams: PyTree) -> PyTree:
@@ -159,7 +217,7 @@ def _as_arrays(hyperparams: PyTree) -> PyTree:
     return hyperparams
 
 
-def _log_prior_scale(prior: Distribution, layout: Layout, dtype: Any) -> Float[Array, " leaves"]:
+def _log_prior_scale(prior: Density, layout: Layout, dtype: Any) -> Float[Array, " leaves"]:
     if not isinstance(prior, DiagonalGaussian):
         raise ValueError(
             "learn_prior must be False unless the prior is a diagonal Gaussian; "
@@ -168,64 +226,40 @@ def _log_prior_scale(prior: Distribution, layout: Layout, dtype: Any) -> Float[A
     return on_device(np.zeros(len(layout.shapes)), dtype)
 
 
-def _start_of(family: Family, mean: Float[Array, " params"], prior: Distribution) -> Distribution:
+def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> Distribution:
     """Where q starts: what a class or a function makes of the mean and the prior, or an instance.
 
     Raises:
         TypeError: if `family` is none of these, or makes something that cannot be trained.
-        ValueError: if an instance has another number of parameters.
+        ValueError: if an instance has another number of parameters, or if q needs the variance of a
+            prior that does not know it.
     """
+    if family is None:
+        family = DiagonalGaussian if isinstance(prior, DensityPrior) else CappedGaussian
     make: Any = getattr(family, "init", None) if isinstance(family, type) else family
-    if not (callable(make) or _is_distribution(make)):
+    if not (callable(make) or is_distribution(make)):
         raise TypeError(
             "family must be a class of distributions such as bb.DiagonalGaussian, an instance, or "
             f"a function of the mean and the prior; got {family!r}."
         )
-    q: Any = make if _is_distribution(make) else make(mean, prior)
+    q: Any = make if is_distribution(make) else make(mean, prior)
     _check_trainable(q)
     if q.mean.shape != mean.shape:
         raise ValueError(
             f"family must have as many parameters as params, {mean.size}; "
             f"got a {type(q).__name__} over {q.mean.size}."
         )
+    if hasattr(q, "under") and isinstance(prior, DensityPrior):
+        raise ValueError(
+            "family must not depend on the prior's variance if the prior is given by its "
+            f"log-density; got {type(q).__name__}. Use bb.DiagonalGaussian."
+        )
     return q
-
-
-def _as_prior(prior: Any, layout: Layout, dtype: Any) -> Distribution:
-    """The prior as a distribution: given as one, as a standard deviation, or as a tree of them.
-
-    Raises:
-        ValueError: if its structure or a shape differs from the parameters, or if a deviation is
-            not positive.
-    """
-    if _is_distribution(prior):
-        if prior.mean.shape != (layout.size,):
-            raise ValueError(
-                f"prior must be over the {layout.size} parameters of the model; "
-                f"got a {type(prior).__name__} over {prior.mean.size}."
-            )
-        return prior
-    if jax.tree.structure(prior) == jax.tree.structure(0.0) and np.ndim(prior) == 0:
-        deviations = np.full(layout.size, prior, dtype)
-    else:
-        deviations = _deviations_of_leaves(prior, layout).astype(dtype)
-    if not np.all(np.isfinite(deviations) & (deviations > 0)):
-        worst = deviations[np.argmin(np.where(np.isfinite(deviations), deviations, -np.inf))]
-        raise ValueError(f"prior must hold positive standard deviations; got prior={worst:g}.")
-    log_variance = on_device(2 * np.log(deviations))
-    return DiagonalGaussian(on_device(np.zeros(layout.size), dtype), log_variance)
-
-
-def _is_distribution(value: Any) -> bool:
-    """`isinstance(value, Distribution)`, which before Python 3.12 computes the variance."""
-    answers = []
-    jax.eval_shape(lambda: answers.append(isinstance(value, Distribution)))  # traced, not compiled
-    return answers[0]
 
 
 def _check_trainable(q: Any) -> None:
     """Raise unless q is a distribution whose fields an optimizer can move."""
-    if not _is_distribution(q):
+    if not is_distribution(q):
         raise TypeError(f"family must make a bb.Distribution; got {type(q).__name__}.")
     for path, leaf in jax.tree_util.tree_leaves_with_path(q):
         if not jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating):
@@ -234,21 +268,3 @@ def _check_trainable(q: Any) -> None:
                 f"static; got {type(q).__name__}{jax.tree_util.keystr(path)} of type "
                 f"{type(leaf).__name__}."
             )
-
-
-def _deviations_of_leaves(prior: PyTree, layout: Layout) -> np.ndarray:
-    leaves, structure = jax.tree.flatten(prior)
-    if structure != layout.structure:
-        raise ValueError(
-            "prior must be a number, a tree like params or a bb.Distribution; "
-            f"got a tree {structure} where params is {layout.structure}."
-        )
-    deviations = []
-    for leaf, path, shape in zip(leaves, layout.paths, layout.shapes, strict=True):
-        if np.shape(leaf) not in ((), shape):
-            raise ValueError(
-                f"prior{path} must be a number or have shape {shape}, as in params; "
-                f"got shape {np.shape(leaf)}."
-            )
-        deviations.append(np.broadcast_to(leaf, shape).ravel())
-    return np.concatenate(deviations)

@@ -9,7 +9,7 @@ import pytest
 import bbalpha as bb
 from bbalpha.cli.fit import LIKELIHOODS
 from bbalpha.cli.saved import ESTIMATORS
-from bbalpha.fitting import NUM_STEPS
+from bbalpha.planning import NUM_STEPS
 
 GOOD = "x,y\n1,2\n2,3\n3,5\n4,4\n"
 

@@ -388,7 +388,7 @@ def test_a_model_without_its_checksum_is_reported(saved):
 
 def test_a_file_of_a_model_with_other_parameters_is_reported(saved):
     message = (
-        "params must have the leaves that were fitted, with the same paths and shapes; "
+        "params must have the leaves that were fitted, with the same paths, shapes and transforms; "
         "got ['', [5]] where model.safetensors has [\"['bias']\", []]."
     )
     with pytest.raises(ValueError, match=said(message)):

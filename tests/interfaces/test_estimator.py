@@ -191,6 +191,6 @@ def test_an_interrupted_fit_is_kept_with_a_warning(table, monkeypatch):
         info = dataclasses.replace(posterior.info, stopped="interrupted")
         return dataclasses.replace(posterior, info=info)
 
-    monkeypatch.setattr("bbalpha.interfaces.estimator.fit", interrupted)
+    monkeypatch.setattr("bbalpha.interfaces.training.fit", interrupted)
     with pytest.warns(UserWarning, match=r"^fit was interrupted after 2 steps; the estimator hold"):
         regressor(max_epochs=1).fit(table.inputs, table.numbers)

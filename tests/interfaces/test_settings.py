@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import bbalpha as bb
-from bbalpha import fitting, training
+from bbalpha import planning, training
 from bbalpha.interfaces import settings
 
 
@@ -23,7 +23,7 @@ def test_defaults_are_those_of_fit_but_for_the_number_of_draws(kind):
     assert defaults["learn_prior"] == of_fit["learn_prior"].default
     assert defaults["max_epochs"] == of_fit["num_epochs"].default
     assert defaults["learning_rate"] == of_fit["optimizer"].default
-    assert defaults["batch_size"] == fitting.BATCH_SIZE == 32
+    assert defaults["batch_size"] == planning.BATCH_SIZE == 32
     assert defaults["num_samples"] == settings.NUM_SAMPLES == 50
     assert of_fit["num_samples"].default == training.NUM_SAMPLES == 100
 

@@ -64,6 +64,7 @@ def facts_after(
     share = "" if len(inputs) == num_rows else f" ({len(inputs):,} of {num_rows:,} rows)"
     return {
         "epochs": f"{model.estimator.n_iter_:,}{_ending(posterior.info.stopped)}",
+        "converged": "yes" if posterior.info.converged else "no",
         "seconds": f"{posterior.info.seconds:.1f}",
         "energy": f"{energy:.6g} (lower is better)" if math.isfinite(energy) else "not computed",
         "training rows": f"log-likelihood {likelihood:.4g} per row{share}",

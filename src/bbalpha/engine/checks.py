@@ -196,9 +196,9 @@ def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> No
     raise ValueError(f"log_likelihood must return one number per data point; got {kind}{given}.")
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn about the line of code that called into bbalpha."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bbalpha."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -1,15 +1,49 @@
-"""How a tree of parameters lies in one flat vector, the form that q and optimizers work on."""
+"""How a tree of parameters lies in one flat vector, the form that q and optimizers work on.
 
+A parameter under a constraint, such as a scale, has a transform: the vector holds free numbers, the
+tree holds the values that they become.
+"""
+
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from bbalpha.engine.arrays import library_of, on_device, on_host
+
+Shape = tuple[int, ...]
+
+ROUND_TRIP = 1e-4  # how closely a start must come back from its free numbers
+
+
+@runtime_checkable
+class Transform(Protocol):
+    """A smooth one-to-one map from free numbers to values under a constraint.
+
+    To write your own, make a frozen dataclass with these members; it must be hashable, because
+    compiled programs are cached by it. Three more members are optional: `free_shape(shape)`, the
+    shape of the free numbers of an array, if it differs; `elementwise = True`, if each value
+    depends on one free number only, which makes means and quantiles exact; and `rule`, the
+    constraint in words, for messages such as "params['scale'] must be positive".
+    """
+
+    def forward(self, free: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The values that free numbers become."""
+        ...
+
+    def inverse(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The free numbers of values; NaN or infinite if the values break the constraint."""
+        ...
+
+    def log_det_jacobian(self, free: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log |det ∂values/∂free| of the array, or terms that sum to it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -23,16 +57,22 @@ class Layout:
 
     structure: Any
     paths: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
+    transforms: tuple[Any, ...]  # a Transform or None for each leaf
 
     @classmethod
-    def of(cls, params: PyTree, name: str = "params") -> "Layout":
+    def of(cls, params: PyTree, name: str = "params", transforms: PyTree = None) -> "Layout":
         """The layout of `params`, which error messages call `name`.
 
+        Args:
+            params: a tree of arrays, or of their shapes.
+            name: what messages call it.
+            transforms: as for `fit`.
+
         Raises:
-            TypeError: if a leaf is not an array of floating-point numbers.
-            ValueError: if the tree holds no numbers.
+            TypeError: if a leaf is not an array of floating-point numbers, or a transform not one.
+            ValueError: if the tree holds no numbers, or a transform does not fit its parameter.
         """
         leaves, structure = jax.tree_util.tree_flatten_with_path(params)
         paths = tuple(jax.tree_util.keystr(path) for path, _ in leaves)
@@ -49,7 +89,27 @@ class Layout:
             raise ValueError(f"{name} must hold at least one number; got none in {params!r}.")
         shapes = tuple(tuple(leaf.shape) for leaf in arrays)
         dtypes = tuple(str(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in arrays)
-        return cls(structure, paths, shapes, dtypes)
+        layout = cls(structure, paths, shapes, dtypes, (None,) * len(paths))
+        if transforms is None:
+            return layout
+        return layout.constrained(_one_per_leaf(transforms, [path for path, _ in leaves]))
+
+    def constrained(self, transforms: tuple[Any, ...]) -> "Layout":
+        """The same layout with these transforms, one or None per leaf.
+
+        Raises:
+            ValueError: if a transform does not fit the shape of its leaf.
+        """
+        layout = dataclasses.replace(self, transforms=transforms)
+        for path, shape, transform in zip(self.paths, self.shapes, transforms, strict=True):
+            if transform is not None:
+                _check_shapes(transform, path, shape)
+        return layout
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether any leaf has a transform."""
+        return any(transform is not None for transform in self.transforms)
 
     @property
     def size(self) -> int:
@@ -58,11 +118,16 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers each leaf holds."""
-        return tuple(math.prod(shape) for shape in self.shapes)
+        """How many numbers of the vector belong to each leaf."""
+        return tuple(math.prod(shape) for shape in self.free_shapes)
+
+    @property
+    def free_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each leaf's free numbers, which may differ from its own."""
+        return tuple(map(_free_shape, self.transforms, self.shapes))
 
     def flatten(self, params: PyTree) -> Float[Array, " params"]:
-        """The vector of a tree with this layout.
+        """The vector of a tree with this layout: the free numbers of all parameters.
 
         Raises:
             ValueError: if the structure of the tree or the shape of a leaf differs.
@@ -76,21 +141,135 @@ class Layout:
                 )
         # At least single precision, and not weak: compiled programs are cached by that too.
         dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
-        leaves = jax.tree.map(on_host, leaves)
-        numpy = library_of(leaves)
-        return on_device(numpy.concatenate([numpy.ravel(leaf) for leaf in leaves], dtype=dtype))
+        if not self.is_constrained:
+            leaves = jax.tree.map(on_host, leaves)
+            numpy = library_of(leaves)
+            return on_device(numpy.concatenate([numpy.ravel(leaf) for leaf in leaves], dtype=dtype))
+        free = [
+            leaf if transform is None else transform.inverse(jnp.asarray(leaf, dtype))
+            for leaf, transform in zip(leaves, self.transforms, strict=True)
+        ]
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in free], dtype=dtype)
 
-    def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
-        """The tree of a vector, each leaf in its own shape and type."""
+    def pieces(self, vector: Float[Array, " params"]) -> list[Float[Array, "..."]]:
+        """The free numbers of each leaf, cut out of a vector."""
         ends = np.cumsum(self.sizes)[:-1].tolist()
         numbers = on_host(vector)
         pieces = library_of(numbers).split(numbers, ends)
-        leaves = [
-            on_device(piece.reshape(shape), dtype)
-            for piece, shape, dtype in zip(pieces, self.shapes, self.dtypes, strict=True)
+        return [
+            on_device(piece.reshape(shape))
+            for piece, shape in zip(pieces, self.free_shapes, strict=True)
         ]
-        return self.structure.unflatten(leaves)
+
+    def unflatten(self, vector: Float[Array, " params"]) -> PyTree:
+        """The tree of a vector, each leaf in its own shape, type and range."""
+        values = [
+            piece if transform is None else transform.forward(piece)
+            for piece, transform in zip(self.pieces(vector), self.transforms, strict=True)
+        ]
+        return self.tree(values)
+
+    def tree(self, leaves: list[Float[Array, "..."]]) -> PyTree:
+        """The tree with these leaves, each in its own type."""
+        typed = [on_device(leaf, dtype) for leaf, dtype in zip(leaves, self.dtypes, strict=True)]
+        return self.structure.unflatten(typed)
+
+    def log_det_jacobians(self, vector: Float[Array, " params"]) -> list[Float[Array, ""]]:
+        """Log |det ∂leaf/∂free| of each leaf, by which densities of the two differ."""
+        return [
+            jnp.zeros((), vector.dtype)
+            if transform is None
+            else jnp.sum(transform.log_det_jacobian(piece))
+            for piece, transform in zip(self.pieces(vector), self.transforms, strict=True)
+        ]
+
+    def check_support(self, params: PyTree) -> None:
+        """Raise if a parameter breaks its constraint; traced ones cannot be checked.
+
+        Raises:
+            ValueError: if it does not come back from its free numbers, with its value.
+        """
+        leaves = self.structure.flatten_up_to(params)
+        for leaf, path, transform in zip(leaves, self.paths, self.transforms, strict=True):
+            if transform is None or isinstance(leaf, Tracer):
+                continue
+            free = transform.inverse(jnp.asarray(leaf))
+            error = np.abs(transform.forward(free) - leaf)
+            is_close = np.all(error <= ROUND_TRIP * max(1.0, np.max(np.abs(leaf), initial=0.0)))
+            if not (np.all(np.isfinite(free)) and is_close):
+                rule = getattr(transform, "rule", f"in the range of {transform}")
+                raise ValueError(f"params{path} must be {rule}; got params{path}={shown(leaf)}.")
 
     def per_leaf(self, values: Float[Array, " leaves"]) -> Float[Array, " params"]:
         """A vector that repeats the value of each leaf for all of its parameters."""
         return jnp.repeat(values, np.array(self.sizes), total_repeat_length=self.size)
+
+
+def shown(leaf: Any) -> str:
+    """The values of an array on one line, shortened, for use in a sentence."""
+    values = np.asarray(leaf, float)
+    text = np.array2string(
+        values, threshold=6, separator=", ", formatter={"float_kind": "{:g}".format}
+    )
+    return " ".join(text.split())
+
+
+def _free_shape(transform: Any, shape: Shape) -> Shape:
+    return transform.free_shape(shape) if hasattr(transform, "free_shape") else shape
+
+
+def _one_per_leaf(transforms: PyTree, leaf_paths: list[Any]) -> tuple[Any, ...]:
+    """The transform or None of each leaf, found by its names, whatever containers hold them."""
+    given = jax.tree_util.tree_leaves_with_path(transforms, lambda x: isinstance(x, Transform))
+    by_names = {}
+    places = {_names(path): place for place, path in enumerate(leaf_paths)}
+    for path, transform in given:
+        written = f"transforms{jax.tree_util.keystr(path)}"
+        if not (isinstance(transform, Transform) and not isinstance(transform, type)):
+            raise TypeError(
+                f"{written} must be a transform, such as bb.positive; got {transform!r}."
+            )
+        if not _is_hashable(transform):
+            raise TypeError(
+                f"{written} must be hashable, for example a frozen dataclass; got {transform!r}."
+            )
+        if _names(path) not in places:
+            known = ", ".join(f"params{jax.tree_util.keystr(path)}" for path in leaf_paths[:5])
+            more = ", …" if len(leaf_paths) > 5 else ""
+            raise ValueError(
+                f"{written} must belong to an array of params, which has {known}{more}; "
+                f"got {transform}."
+            )
+        by_names[places[_names(path)]] = transform
+    return tuple(by_names.get(place) for place in range(len(leaf_paths)))
+
+
+def _is_hashable(thing: Any) -> bool:
+    """Whether it has a hash, which a frozen dataclass with a list in it has not."""
+    try:
+        hash(thing)
+    except TypeError:
+        return False
+    return True
+
+
+def _names(path: Any) -> tuple[str, ...]:
+    """The keys of a path as texts, so that {"scale": …} finds the field of a module, too."""
+    return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
+
+
+def _check_shapes(transform: Any, path: str, shape: Shape) -> None:
+    """Raise unless the transform's free numbers become an array of the shape, and come back."""
+    try:
+        free_shape = _free_shape(transform, shape)
+    except ValueError as error:
+        raise ValueError(f"params{path} must have {error}; got shape {shape}.") from None
+    free = jax.ShapeDtypeStruct(free_shape, jnp.float32)
+    values = jax.ShapeDtypeStruct(shape, jnp.float32)
+    for name, start, expected in (("forward", free, shape), ("inverse", values, free_shape)):
+        found = jax.eval_shape(getattr(transform, name), start).shape
+        if found != expected:
+            raise ValueError(
+                f"transforms{path}.{name} must return shape {expected} for params{path}; "
+                f"got shape {found}."
+            )

@@ -45,8 +45,8 @@ class Watch(Protocol):
         """How many epochs may pass between two looks."""
         ...
 
-    def look(self, state: Any, energies: np.ndarray) -> str | None:
-        """The reason to stop now, if there is one."""
+    def look(self, state: Any, energies: np.ndarray) -> tuple[Any, str | None]:
+        """The state to go on with, and the reason to stop now, if there is one."""
         ...
 
 
@@ -75,7 +75,7 @@ def train(
                 if not np.asarray(finite).any():
                     stopped = "non-finite"
                 elif done == end:
-                    stopped = watch.look(state, energies)
+                    state, stopped = watch.look(state, energies)
                 chunk = _next_chunk(chunk, num_steps, time.perf_counter() - started)
         except KeyboardInterrupt:
             stopped = "interrupted"

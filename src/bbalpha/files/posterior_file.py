@@ -11,12 +11,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from bbalpha.distributions import DiagonalGaussian, Distribution, FullGaussian, LowRankGaussian
+from bbalpha.distributions import (
+    Density,
+    DiagonalGaussian,
+    Distribution,
+    FullGaussian,
+)
 from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
+from bbalpha.low_rank import LowRankGaussian
 from bbalpha.posterior import FitInfo, Posterior
+from bbalpha.priors import DensityPrior, Prior, as_prior
+from bbalpha.transforms import interval, ordered, positive, simplex
 
 DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # known by name in a file
+TRANSFORMS = {  # likewise, made of their settings in the file
+    "Positive": lambda: positive,
+    "Interval": interval,
+    "Ordered": lambda: ordered,
+    "Simplex": lambda: simplex,
+}
 
 
 def write_posterior(path: str | Path, posterior: Posterior) -> None:
@@ -29,11 +43,12 @@ def read_posterior(
     params: PyTree,
     hyperparams: PyTree = None,
     q: Distribution | None = None,
-    prior: Distribution | None = None,
+    prior: Prior = None,
+    transforms: PyTree = None,
 ) -> Posterior:
     """The posterior in a model file; `Posterior.load` explains the arguments."""
     arrays, metadata = model_file.read(path)
-    return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior)
+    return posterior_of_file(arrays, metadata, path, params, hyperparams, q, prior, transforms)
 
 
 def metadata_of(posterior: Posterior) -> dict[str, Any]:
@@ -53,12 +68,17 @@ def posterior_of_file(
     params: PyTree,
     hyperparams: PyTree = None,
     q: Distribution | None = None,
-    prior: Distribution | None = None,
+    prior: Prior = None,
+    transforms: PyTree = None,
 ) -> Posterior:
     """The posterior in the content of a file; `params` may be shapes without values."""
-    layout = Layout.of(params)
+    layout = Layout.of(params, transforms=transforms)
     info = _info(metadata, path)
+    if transforms is None:
+        layout = _constrained(layout, metadata, Path(path).name)
     _check_leaves(layout, metadata, Path(path).name)
+    if not (prior is None or isinstance(prior, Distribution)):
+        prior = as_prior(prior, layout, jnp.result_type(*layout.dtypes))
     for field, given in {"q": q, "prior": prior}.items():
         _check_distribution(field, given, metadata, Path(path).name)
 
@@ -80,8 +100,54 @@ def posterior_of_file(
 
 
 def leaves_of(layout: Layout) -> list[list[Any]]:
-    """Path and shape of every leaf, in the types of JSON."""
-    return [[path, [*shape]] for path, shape in zip(layout.paths, layout.shapes, strict=True)]
+    """Path and shape of every leaf, and its transform if it has one, in the types of JSON."""
+    leaves = zip(layout.paths, layout.shapes, layout.transforms, strict=True)
+    return [
+        [path, [*shape]] if transform is None else [path, [*shape], _transform_in_json(transform)]
+        for path, shape, transform in leaves
+    ]
+
+
+def _transform_in_json(transform: Any) -> dict[str, Any]:
+    """The name of a transform and those of its settings that are numbers or texts."""
+    fields = dataclasses.fields(transform) if dataclasses.is_dataclass(transform) else ()
+    settings = {field.name: getattr(transform, field.name) for field in fields}
+    plain = {name: x for name, x in settings.items() if isinstance(x, bool | int | float | str)}
+    return {"name": type(transform).__name__} | plain
+
+
+def _constrained(layout: Layout, metadata: dict[str, Any], file: str) -> Layout:
+    """The layout with the transforms that a file names; `_check_leaves` checks the rest."""
+    found = metadata.get("params")
+    if not isinstance(found, list) or len(found) != len(layout.paths):
+        return layout
+    transforms = [
+        _transform_of_json(leaf[2], file) if isinstance(leaf, list) and len(leaf) == 3 else None
+        for leaf in found
+    ]
+    try:
+        return layout.constrained(tuple(transforms))
+    except ValueError:
+        raise model_file.invalid(file, f"params is {reprlib.repr(found)}") from None
+
+
+def _transform_of_json(found: Any, file: str) -> Any:
+    """The transform that a file names.
+
+    Raises:
+        ValueError: if it is not bbalpha's own, or its settings are wrong.
+    """
+    settings = dict(found) if isinstance(found, dict) else {}
+    name = settings.pop("name", None)
+    if isinstance(name, str) and name not in TRANSFORMS:
+        raise ValueError(
+            "transforms must be given for a transform that is not bbalpha's own; "
+            f"got {model_file.one_line(name)} in {file}."
+        )
+    try:
+        return TRANSFORMS[name](**settings)
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise model_file.invalid(file, f"a transform is {reprlib.repr(found)}") from None
 
 
 def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
@@ -92,8 +158,8 @@ def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
     for ours, theirs in zip_longest(leaves_of(layout), found):
         if ours != theirs:
             raise ValueError(
-                "params must have the leaves that were fitted, with the same paths and shapes; "
-                f"got {_described(ours)} where {file} has {_described(theirs)}."
+                "params must have the leaves that were fitted, with the same paths, shapes and "
+                f"transforms; got {_described(ours)} where {file} has {_described(theirs)}."
             )
 
 
@@ -102,12 +168,17 @@ def _described(leaf: Any) -> str:
 
 
 def _check_distribution(
-    field: str, example: Distribution | None, metadata: dict[str, Any], file: str
+    field: str, example: Density | None, metadata: dict[str, Any], file: str
 ) -> None:
     """Raise if the distribution in a file is neither known here nor like the example."""
     name = metadata.get(field)
     if not isinstance(name, str):
         raise model_file.invalid(file, f"{field} is {reprlib.repr(name)}")
+    if example is None and name == DensityPrior.__name__:
+        raise ValueError(
+            f"{field} must be given as it was to fit, because a file holds no functions; "
+            f"got {field}=None for {file}."
+        )
     if example is None and name not in DISTRIBUTIONS:
         raise ValueError(
             f"{field} must be given for a distribution that is not bbalpha's own; "
@@ -139,6 +210,7 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
         "num_steps": int,
         "seconds": float,
         "stopped": str,
+        "converged": bool,
     }
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})

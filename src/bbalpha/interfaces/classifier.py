@@ -12,8 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from bbalpha.data import Standardizer
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
+from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
 from bbalpha.interfaces.settings import check_settings
+from bbalpha.interfaces.training import all_or_nothing
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
 # For each kind of array that labels may have: its full type, and the type of a label in a file.

@@ -6,8 +6,7 @@ depend on the other rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -27,7 +27,6 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
-from bbalpha.fitting import BATCH_SIZE, fit
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.network import (
     as_wide_as,
@@ -41,7 +40,9 @@ from bbalpha.interfaces.network import (
     summarized,
 )
 from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
+from bbalpha.interfaces.training import all_or_nothing, quiet_fit
 from bbalpha.likelihoods import Likelihood
+from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
 from bbalpha.stopping import EarlyStopping
 
@@ -151,7 +152,8 @@ class Estimator(BaseEstimator, ABC):
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Infer the posterior of the weights from a table.
 
-        Ctrl-C ends the fit with a warning and keeps the posterior reached so far.
+        Ctrl-C ends the fit with a warning and keeps the posterior reached so far. If the energy
+        was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
 
         Args:
             X: Inputs, of shape (rows, features); they are standardized internally.
@@ -282,7 +284,7 @@ class Estimator(BaseEstimator, ABC):
             self._check_continues(last)
         training, early_stopping = self._hold_out(rows)
         level = self._level(training)
-        posterior = fit(
+        posterior = quiet_fit(
             log_likelihood_of(self.activation),
             start_of(self._sizes(), level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
@@ -292,7 +294,7 @@ class Estimator(BaseEstimator, ABC):
             learn_prior=bool(self.learn_prior) and prior is None,
             hyperparams=self._new_likelihood() if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
-            optimizer=None if self.learning_rate is None else adam(float(self.learning_rate)),
+            optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
             num_samples=self.num_samples,
@@ -306,6 +308,12 @@ class Estimator(BaseEstimator, ABC):
                 "holds the posterior reached so far."
             )
         self.n_iter_ = len(posterior.info.energies)
+        if posterior.info.stopped == "finished" and not posterior.info.converged:
+            warn(
+                f"fit did not converge in {self.n_iter_:,} epochs: the energy was still falling. "
+                "Raise max_epochs.",
+                SklearnConvergenceWarning,
+            )
         return posterior
 
     def _check_continues(self, last: Posterior) -> None:
@@ -385,15 +393,3 @@ class Estimator(BaseEstimator, ABC):
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
         return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
-
-
-@contextmanager
-def all_or_nothing(estimator: Estimator) -> Iterator[None]:
-    """Leave the estimator as it was if the block fails."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

@@ -83,7 +83,8 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     estimator.posterior_ = posterior_of_file(
         arrays, metadata, path, shapes_of(estimator._sizes()), estimator._new_likelihood()
     )
-    if not _same(metadata_of(estimator.posterior_)["info"], metadata["info"]):
+    info = {"converged": False} | metadata["info"]  # older files do not say
+    if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
     return estimator, metadata.get("table")

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty, all_or_nothing
+from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
 from bbalpha.interfaces.settings import check_settings
+from bbalpha.interfaces.training import all_or_nothing
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,

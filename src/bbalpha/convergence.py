@@ -1,0 +1,211 @@
+"""Has a fit converged? A test of stationarity on averages of its steps, with Monte Carlo error.
+
+A run of natural-gradient steps is cut into rounds, each of which reports its average. The last half
+of the rounds has converged when its own two halves agree, and its average is known, to within a
+tolerance in units of posterior deviations. The result of the fit is that average. A run of any
+other optimizer is judged by its energies alone: whether they still fall.
+"""
+
+import dataclasses
+import math
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bbalpha.natural import NaturalState, Record
+
+ROUND_STEPS = 10  # the fewest steps that make a round
+FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
+MOST_ROUNDS = 48  # after which neighbors are merged, so that memory does not grow
+LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
+NUM_ERRORS = 2.0  # standard errors within which an average must be known
+NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
+PATIENCE = 2  # times the fewest rounds for which averaging alone may remove the noise
+LOWERED, MOST_LOWERED = 0.5, 2  # after which the highest rate is lowered, this many times
+
+
+RUNAWAY = 1.0  # posterior deviations; a fit that still moves so far may have no optimum
+FLAT_SHARE = 0.9  # of N; at α = N the energy is the same for every q
+# Thresholds for energies, in standard errors, nats per data point, and shares of the whole fall: on
+# four UCI sets they tell 1,000 steps of Adam from 10,000 (benchmarks/networks.py).
+FALL_ERRORS, LEAST_FALL, LARGEST_FALL, LARGEST_SHARE = 4.0, 0.01, 0.5, 0.08
+FEWEST_EPOCHS = 8
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit ended before its result stopped moving."""
+
+
+class Movement(NamedTuple):
+    """How far a fit still moved, or how uncertain it is, at its end.
+
+    Means count in posterior deviations, deviations relative to themselves, prior scales and
+    hyper-parameters as they are.
+    """
+
+    means: float = math.inf
+    deviations: float = math.inf
+    hyperparams: float = 0.0
+
+
+NOT_JUDGED = Movement()
+
+
+@dataclasses.dataclass
+class Convergence:
+    """The judge of one run: it collects rounds and says when they have converged."""
+
+    tolerance: float
+    is_flat: bool = False  # α is so close to N that the energy hardly depends on q
+    rounds: list[Record] = dataclasses.field(default_factory=list)
+    movement: Movement = NOT_JUDGED
+    is_noisy: bool = False  # no drift is visible, but the average is not known well enough
+    converged: bool = False
+    num_lowered: int = 0
+
+    def next_round(self, natural: NaturalState) -> NaturalState:
+        """Take in a record if it is long enough; lower the rate if that helps."""
+        if int(natural.record.num_steps) < ROUND_STEPS or self.converged:
+            return natural
+        if natural.is_settled:
+            self.add(natural.record)
+        rate = np.asarray(natural.highest_rate)
+        patience_is_over = len(self.rounds) >= PATIENCE * FEWEST_ROUNDS
+        if self.is_noisy and patience_is_over and self.num_lowered < MOST_LOWERED:
+            self.rounds, self.is_noisy = self.last_half(), False
+            self.num_lowered += 1
+            rate = rate * np.asarray(LOWERED, rate.dtype)
+        record = jax.tree.map(np.zeros_like, natural.record)
+        return natural._replace(record=record, highest_rate=rate)
+
+    def result(self, variables: Any) -> Any:
+        """The average variables of the last rounds or, if those still drift, the last ones."""
+        return self.average() if self.converged or self.is_noisy else variables
+
+    def reason(self, num_steps: int) -> str:
+        """Why a fit of so many steps has not converged, and what to do."""
+        if self.movement is NOT_JUDGED:
+            fewest = FEWEST_ROUNDS * ROUND_STEPS
+            return (
+                f"{num_steps:,} steps are too few to judge, which takes {fewest} or more once q is "
+                "near. Raise num_epochs."
+            )
+        if self.is_flat:
+            return (
+                "alpha is so close to the number of data points that the energy hardly depends on "
+                "q. Lower alpha."
+            )
+        if max(self.movement) > RUNAWAY:
+            return (
+                f"the means still move by {self.movement.means:.2g} posterior deviations and the "
+                f"deviations by {self.movement.deviations:.0%}. Raise num_epochs; if that does not "
+                "help, the energy may have no minimum: use a narrower prior or a smaller alpha."
+            )
+        if max(self.movement) <= self.tolerance:
+            return (
+                f"the steps had to be so short that {num_steps:,} of them do not tell. Raise "
+                "num_epochs or num_samples."
+            )
+        return (
+            f"the means are known to {self.movement.means:.2g} posterior deviations and the "
+            f"deviations to {self.movement.deviations:.1%}, not to the tolerance of "
+            f"{self.tolerance:g}. Raise num_epochs or num_samples, or loosen tolerance."
+        )
+
+    def add(self, record: Record) -> None:
+        """Take in one more round and judge the last ones."""
+        self.rounds.append(jax.tree.map(np.asarray, record))
+        if len(self.rounds) > MOST_ROUNDS:
+            first = len(self.rounds) % 2
+            pairs = zip(self.rounds[first::2], self.rounds[first + 1 :: 2], strict=True)
+            self.rounds = self.rounds[:first] + [_sum(list(pair)) for pair in pairs]
+        if len(self.rounds) >= FEWEST_ROUNDS:
+            self._judge(self.last_half())
+
+    def last_half(self) -> list[Record]:
+        """The rounds that are judged."""
+        return self.rounds[len(self.rounds) // 2 :]
+
+    def average(self) -> Any:
+        """The average variables of the rounds that are judged."""
+        total = _sum(self.last_half())
+        return jax.tree.map(
+            lambda leaf, like: jnp.asarray((leaf / total.num_steps).astype(like.dtype)),
+            total.variables,
+            self.rounds[-1].variables,
+        )
+
+    def _judge(self, rounds: list[Record]) -> None:
+        halves = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
+        positions = [[_position(record) for record in half] for half in halves]
+        unit = np.exp(np.mean([at[1] for at in positions[1]], axis=0))
+        means, deviations, others = (
+            _compare(*(np.array([at[part] for at in half]) for half in positions))
+            for part in range(3)
+        )
+        moved = (means[0] / unit, deviations[0], others[0])
+        errors = (means[1] / unit, deviations[1], others[1])
+        self.movement = Movement(
+            *(
+                float(np.max(np.maximum(by, NUM_ERRORS * error), initial=0.0))
+                for by, error in zip(moved, errors, strict=True)
+            )
+        )
+        movement, error = np.concatenate(moved), np.concatenate(errors)
+        has_traveled = sum(float(record.travel) for record in rounds) >= LEAST_TRAVEL
+        is_steady = bool(np.all(movement <= np.maximum(NOISE_ERRORS * 2 * error, self.tolerance)))
+        is_known = bool(np.all(np.maximum(movement, NUM_ERRORS * error) <= self.tolerance))
+        self.converged = has_traveled and is_known and not self.is_flat
+        self.is_noisy = has_traveled and is_steady and not is_known
+
+
+def fall_of(energies: np.ndarray, num_data: float) -> float:
+    """How much energy a run still lost in its third quarter, in nats per data point; 0 if settled.
+
+    The second quarter is compared with the third, because a rate that falls to zero would hide a
+    drift at the end. A fall counts if it is more than noise, and large by itself or as a share of
+    the fall of the whole run. It is infinite if there are too few epochs to judge.
+    """
+    if len(energies) < FEWEST_EPOCHS:
+        return math.inf
+    quarters = np.array_split(energies / num_data, 4)
+    fall = quarters[1].mean() - quarters[2].mean()
+    error = math.sqrt(sum(np.var(part, ddof=1) / len(part) for part in quarters[1:3]))
+    whole = max(energies[0] / num_data - quarters[3].mean(), 0.0)
+    is_real = fall > max(FALL_ERRORS * error, LEAST_FALL)
+    is_large = fall > min(LARGEST_FALL, LARGEST_SHARE * whole)
+    return float(fall) if is_real and is_large else 0.0
+
+
+def check_tolerance(tolerance: Any) -> None:
+    """Raise unless the tolerance is a positive number."""
+    if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < math.inf:
+        raise ValueError(f"tolerance must be positive and finite; got tolerance={tolerance!r}.")
+
+
+def _position(record: Record) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Average means, log-deviations, and all other variables of a round."""
+    count = float(record.num_steps)
+    variables = record.variables
+    others = jax.tree.leaves((variables.log_prior_scale, variables.hyperparams))
+    flat = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in others)])
+    return np.asarray(record.mean) / count, np.asarray(record.log_deviation) / count, flat / count
+
+
+def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The difference of two sets of rounds, and the standard error of their common average."""
+    num_rounds = len(earlier) + len(later)
+    squares = (len(earlier) - 1) * np.var(earlier, axis=0, ddof=1)
+    squares = squares + (len(later) - 1) * np.var(later, axis=0, ddof=1)
+    error = np.sqrt(squares / (num_rounds - 2) / num_rounds)
+    return np.abs(np.mean(later, axis=0) - np.mean(earlier, axis=0)), error
+
+
+def _sum(records: list[Record]) -> Record:
+    def add(one: Record, other: Record) -> Record:
+        return jax.tree.map(lambda leaf, more: np.asarray(leaf, float) + more, one, other)
+
+    return reduce(add, records)

@@ -1,0 +1,157 @@
+"""From arguments to a run: rows on the device, a plan, an optimizer, the energy at the end."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from bbalpha.convergence import FLAT_SHARE, Convergence
+from bbalpha.data import check_data, check_weights
+from bbalpha.engine.arrays import on_device, on_host
+from bbalpha.engine.batches import Order, Rows, padded_length, padded_rows
+from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
+from bbalpha.engine.compiling import Compiled, compile_ahead
+from bbalpha.engine.epochs import full_energy
+from bbalpha.engine.loop import Plan
+from bbalpha.engine.noise import samples_to_match
+from bbalpha.engine.optimizers import Optimizer, decaying_adam
+from bbalpha.natural import highest_rate, natural_gradients
+from bbalpha.posterior import Posterior
+from bbalpha.state import FitState
+from bbalpha.training import NUM_SAMPLES
+
+NUM_STEPS = 10_000
+BATCH_SIZE = 32  # the authors'
+WHOLE_ROWS = 2**17  # up to which natural-gradient steps take all rows at once
+LARGE_BATCH = 2**13  # rows of their minibatches beyond that
+MOST_SAMPLES = 512  # of their draws by default
+
+
+def prepare(
+    data: PyTree,
+    sample_weight: Any,
+    optimizer: Any,
+    batch_size: int | None,
+    num_epochs: int | None,
+    data_axis: int | None = None,
+) -> tuple[Rows, Plan]:
+    """The data checked and on the device, and the plan of the run."""
+    num_rows = check_data(data)
+    if data_axis is not None:  # the leading axis was the replicas
+        num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
+    shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
+    sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
+    check_weights(sample_weight, shape, "sample_weight")
+    check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
+    batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
+    num_batches = -(-num_rows // batch_size)
+    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
+    return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
+
+
+def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> int:
+    num_slots = padded_length(num_rows)
+    if batch_size is None and natural:
+        return num_slots if num_rows <= WHOLE_ROWS else LARGE_BATCH
+    if batch_size is None:
+        return min(BATCH_SIZE, num_slots)
+    if batch_size > num_slots:
+        warn(
+            f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
+            f"with {num_rows} data points, all of which now make one batch."
+        )
+    return min(batch_size, num_slots)
+
+
+def draws_for(optimizer: Any, params: PyTree, num_samples: int | None) -> int:
+    """The number of draws, or a default that lets natural gradients match them."""
+    if num_samples is not None:
+        check_counts(num_samples=num_samples)
+        return num_samples
+    if optimizer != "natural":
+        return NUM_SAMPLES
+    return min(MOST_SAMPLES, max(NUM_SAMPLES, samples_to_match(_size(params))))
+
+
+def optimizer_for(
+    plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: str | None
+) -> Optimizer:
+    """The optimizer itself, made for a run if it was given by name."""
+    match optimizer:
+        case "adam":
+            return decaying_adam(plan.num_steps)
+        case "natural":
+            share = 1 / plan.num_batches
+            matched = draws in (None, "matched")
+            rate = highest_rate(_size(params), num_samples, share, matched)
+            return natural_gradients(rate)
+        case _:
+            return optimizer
+
+
+def _size(params: PyTree) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(params))
+
+
+def check_schedule(state: FitState, plan: Plan) -> None:
+    """Check the powers that a schedule gives at all steps."""
+    if state.method.alpha_schedule is None:
+        return
+    at = partial(state.method.alpha_at, state.alpha.ravel()[0])
+    shape = jax.eval_shape(at, state.step.ravel()[0]).shape
+    if shape != ():
+        raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
+    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
+    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
+    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+
+
+def posterior_at_the_end(
+    with_energy: Callable[[], Posterior], without: Callable[[], Posterior], stopped: str
+) -> tuple[Posterior, str]:
+    """The posterior with its energy on the full data, which is NaN if the run was cut short."""
+    if stopped in ("interrupted", "non-finite"):
+        return without(), stopped
+    try:
+        return jax.block_until_ready(with_energy()), stopped
+    except KeyboardInterrupt:
+        return without(), "interrupted"
+
+
+def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order) -> Callable:
+    """A function from the last state to its posterior with the energy on the full data.
+
+    A step on all rows reports that energy, so one more step gives it; otherwise a program of its
+    own does, which is compiled while others are compiled and run.
+    """
+    if plan.batch_size == len(rows.sample_weight):
+
+        def of_next_step(state: FitState) -> Posterior:
+            energies = run(state, order=order, num_steps=on_device(1))[2]
+            return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
+
+        return of_next_step
+    wait = compile_ahead(_with_energy.program, state, rows)
+
+    def of_all_rows(state: FitState) -> Posterior:
+        wait()
+        return _with_energy(state, rows)
+
+    return of_all_rows
+
+
+@partial(Compiled, is_rare=True)
+def _with_energy(state: FitState, rows: Rows) -> Posterior:
+    return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
+
+
+def judge_of(state: FitState, tolerance: float) -> Convergence | None:
+    """The judge of a run, if its steps can be judged."""
+    if not state.is_natural:
+        return None
+    return Convergence(tolerance, is_flat=float(state.alpha) > FLAT_SHARE * float(state.num_data))

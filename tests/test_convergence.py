@@ -1,0 +1,210 @@
+"""When a fit counts as converged, and the words when it does not."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from problems.references import REFERENCES, answers
+
+import bbalpha as bb
+from bbalpha.convergence import (
+    FEWEST_ROUNDS,
+    MOST_ROUNDS,
+    ROUND_STEPS,
+    Convergence,
+    check_tolerance,
+    fall_of,
+)
+from bbalpha.natural import Record
+from bbalpha.state import Variables
+
+KEY = jax.random.key(0)
+QUICK = ["linear", "poisson", "hierarchical"]  # the others take `make slow`
+
+
+def a_round(mean, log_deviation=0.0, travel=5.0):
+    """A round of ten steps around a mean."""
+    means, deviations = ROUND_STEPS * np.full(1, mean), ROUND_STEPS * np.full(1, log_deviation)
+    q = bb.DiagonalGaussian(jnp.asarray(means), jnp.asarray(2 * deviations))
+    variables: Any = Variables(q, None, None)
+    sums: Any = (variables, means, deviations, np.array(travel), np.array(ROUND_STEPS))
+    return Record(*sums)
+
+
+def judged(means, **settings):
+    judge = Convergence(tolerance=0.02)
+    for mean in means:
+        judge.add(a_round(mean, **settings))
+    return judge
+
+
+def test_rounds_that_agree_have_converged():
+    noise = 1e-3 * np.random.default_rng(0).normal(size=FEWEST_ROUNDS)
+    judge = judged(3.0 + noise)
+    assert judge.converged
+    expected = 3.0 + noise[FEWEST_ROUNDS // 2 :].mean()  # the average of the last half
+    np.testing.assert_allclose(judge.average().q.mean, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        np.linspace(0, 1, FEWEST_ROUNDS),  # a drift
+        np.zeros(FEWEST_ROUNDS - 1),  # too few rounds
+        np.random.default_rng(0).normal(size=FEWEST_ROUNDS),  # noise that hides the mean
+    ],
+    ids=["drift", "few", "noise"],
+)
+def test_rounds_that_drift_or_leave_doubt_have_not_converged(means):
+    assert not judged(means).converged
+
+
+def test_short_steps_tell_nothing():
+    assert not judged(np.zeros(FEWEST_ROUNDS), travel=0.01).converged
+
+
+def test_a_drift_is_measured_in_deviations():
+    drift = np.linspace(0, 1, FEWEST_ROUNDS)
+    narrow, wide = judged(drift), judged(drift, log_deviation=np.log(1000.0))
+    assert wide.converged
+    np.testing.assert_allclose(wide.movement.means, narrow.movement.means / 1000, rtol=1e-6)
+
+
+def test_noise_alone_is_told_from_a_drift():
+    generator = np.random.default_rng(0)
+    assert judged(generator.normal(size=40)).is_noisy
+    assert not judged(np.linspace(0, 40, 40) + generator.normal(size=40)).is_noisy
+
+
+def test_memory_of_a_long_run_is_bounded():
+    judge = judged(np.linspace(0, 1, 500))
+    assert len(judge.rounds) <= MOST_ROUNDS
+    steps = sum(int(each.num_steps) for each in judge.rounds)
+    assert steps == 500 * ROUND_STEPS
+
+
+def fit(name, alpha=0.0, **settings):
+    problem = REFERENCES[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        posterior = bb.fit(
+            problem.log_likelihood,
+            problem.params,
+            problem.data,
+            **{"alpha": alpha, "family": bb.FullGaussian, "key": KEY} | settings,
+        )
+    return posterior, [str(warning.message) for warning in caught]
+
+
+def assert_close_to_optimum(posterior, name, alpha, means, deviations):
+    answer = answers()[name][f"alpha={alpha:g}"]
+    exact = np.array(answer["deviations"])
+    assert np.max(np.abs(posterior.q.mean - np.array(answer["means"])) / exact) < means
+    assert np.max(np.abs(np.sqrt(posterior.q.variance) / exact - 1)) < deviations
+
+
+def assert_converges(name, alpha, means, deviations):
+    """Whole, a fit reaches the optimum and says so; cut at a tenth, it warns."""
+    posterior, caught = fit(name, alpha)
+    assert posterior.info.converged
+    assert not caught
+    assert_close_to_optimum(posterior, name, alpha, means, deviations)
+    cut, caught = fit(name, alpha, num_epochs=posterior.info.num_steps // 10)
+    assert not cut.info.converged
+    assert caught[0].startswith("fit did not converge: ")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_fit_reaches_the_optimum_of_variational_bayes_and_knows_it(name):
+    assert_converges(name, 0.0, 0.05, 0.03)
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "ridge"])
+def test_a_fit_reaches_the_optimum_at_one_half_and_knows_it(name):
+    assert_converges(name, 0.5, 0.1, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_reference_problem_converges(name):
+    assert_converges(name, 0.0, 0.05, 0.03)
+    assert_converges(name, 0.5, 0.1, 0.05)
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_a_hundred_fits():
+    for seed in range(10):
+        for name in REFERENCES:
+            posterior, caught = fit(name, key=jax.random.key(100 + seed))
+            assert posterior.info.converged, (name, seed, caught)
+            assert_close_to_optimum(posterior, name, 0.0, 0.05, 0.03)
+
+
+def log_likelihood(mean, batch):
+    return jax.scipy.stats.norm.logpdf(batch, mean)
+
+
+DATA = jnp.linspace(-1.0, 2.0, 30)
+
+
+def test_alpha_near_the_number_of_data_cannot_converge():
+    with pytest.warns(bb.ConvergenceWarning, match="the energy hardly depends on q. Lower alpha."):
+        posterior = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=30.0, key=KEY, num_epochs=300)
+    assert not posterior.info.converged
+
+
+def test_replicas_converge_one_by_one_and_are_counted():
+    keys = jax.random.split(KEY, 2)
+    settings = {"alpha": jnp.array([0.0, 30.0]), "keys": keys, "num_epochs": 300}
+    with pytest.warns(bb.ConvergenceWarning, match="1 of 2 replicas did not converge in 300"):
+        first, second = bb.fit_many(log_likelihood, jnp.zeros(2), DATA, **settings)
+    assert first.info.converged
+    assert first.info.stopped == "converged"
+    assert first.info.num_steps < 300
+    assert not second.info.converged
+    alone = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=0.0, key=keys[0], num_epochs=300)
+    assert alone.info.num_steps == first.info.num_steps
+    np.testing.assert_allclose(first.mean, alone.mean, rtol=1e-4)
+    np.testing.assert_allclose(first.variance, alone.variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan"), "small"])
+def test_a_tolerance_must_be_positive(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be positive and finite; got tolerance="):
+        check_tolerance(tolerance)
+
+
+def curve(num_epochs, rate, noise=0.0):
+    """Energies of 100 data points that fall from 2 nats each, e-fold at a rate per epoch."""
+    random = np.random.default_rng(0).normal(size=num_epochs)
+    return 100 * (2 * np.exp(-rate * np.arange(num_epochs)) + noise * random)
+
+
+def test_energies_that_still_fall_are_told_from_energies_at_rest():
+    assert fall_of(curve(100, 0.2), 100.0) == 0
+    falling = curve(100, 0.01)
+    quarters = falling.reshape(4, 25).mean(axis=1) / 100
+    np.testing.assert_allclose(fall_of(falling, 100.0), quarters[1] - quarters[2])
+    assert fall_of(curve(100, 0.2, noise=0.5), 100.0) == 0  # noise is no fall
+    assert fall_of(curve(7, 0.2), 100.0) == np.inf  # too few to tell
+
+
+def test_any_optimizer_is_judged_by_its_energies():
+    settings = {"key": KEY, "alpha": 0.0, "batch_size": 10}
+    with pytest.warns(bb.ConvergenceWarning, match="the energy still fell by .* nats per data"):
+        slow = bb.fit(
+            log_likelihood,
+            jnp.full((), 10.0),
+            DATA,
+            optimizer=optax.adam(3e-2),
+            num_epochs=100,
+            **settings,
+        )
+    assert not slow.info.converged
+    done = bb.fit(log_likelihood, jnp.zeros(()), DATA, optimizer="adam", **settings)
+    assert done.info.converged
+    assert done.info.stopped == "finished"
