@@ -12,9 +12,9 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bbalpha.engine.arrays import on_device
 from bbalpha.natural import NaturalState, Record
 
 ROUND_STEPS = 10  # the fewest steps that make a round
@@ -133,7 +133,7 @@ class Convergence:
         """The average variables of the rounds that are judged."""
         total = _sum(self.last_half())
         return jax.tree.map(
-            lambda leaf, like: jnp.asarray((leaf / total.num_steps).astype(like.dtype)),
+            lambda leaf, like: on_device(leaf / total.num_steps, like.dtype),
             total.variables,
             self.rounds[-1].variables,
         )
