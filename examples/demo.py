@@ -15,6 +15,7 @@ import argparse
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import jax
@@ -168,4 +169,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few epochs, to see that it runs")
     quick = parser.parse_args().quick
+    if quick:
+        warnings.simplefilter("ignore", bb.ConvergenceWarning)  # two epochs are for a test
     main(num_epochs=2 if quick else 300, num_splits=2 if quick else 10)

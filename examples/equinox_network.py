@@ -30,7 +30,7 @@ posterior = bb.fit(
     (inputs[train], labels[train]),
     alpha=0.5,
     key=jax.random.key(1),
-    num_epochs=30,
+    num_epochs=90,
     num_samples=20,
 )
 outputs = posterior.predict(model, inputs[test], key=jax.random.key(2))  # (draws, images, 10)

@@ -70,5 +70,6 @@ def run(example, *arguments, cwd):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    lines = result.stderr.splitlines()  # two epochs are too few
+    assert all(line.startswith("Warning: fit did not converge in 2 epochs") for line in lines)
     return result.stdout

@@ -51,8 +51,12 @@ def test_a_first_fit_compiles_only_its_steps_and_its_ending(compilations):
     inputs, labels = probit_data()
     data = (np.asarray(inputs), np.asarray(labels > 0, np.float32))
     compilations.clear()
-    bb.fit(log_likelihood, np.zeros(inputs.shape[1], np.float32), data, key=KEY, num_epochs=2)
+    start, settings = np.zeros(inputs.shape[1], np.float32), {"key": KEY, "num_epochs": 2}
+    bb.fit(log_likelihood, start, data, optimizer="adam", **settings)
     assert sorted(compilations) == ["jit(_with_energy)", "jit(run_steps)"]
+    compilations.clear()
+    bb.fit(log_likelihood, start, data, optimizer="natural", **settings)
+    assert sorted(compilations) == ["jit(_posterior)", "jit(run_steps)"]
 
 
 def test_a_first_fit_on_all_rows_does_without_a_program_for_the_energy(compilations):

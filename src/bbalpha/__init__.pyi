@@ -34,10 +34,10 @@ from .low_rank import LowRankGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
-from .natural import natural_gradients
-from .summaries import Summary, SummaryRow
 from .importance import Reweighted
 from .diagnostics import Diagnosis
+from .natural import natural_gradients
+from .summaries import Summary, SummaryRow
 from .posterior import FitInfo, Posterior
 from .state import FitState, StepInfo
 from .training import init, step
@@ -96,11 +96,11 @@ __all__ = [
     "log_power_mean",
     "alpha_divergence",
     "log_alpha_divergence_on_grid",
+    "Reweighted",
+    "Diagnosis",
     "natural_gradients",
     "Summary",
     "SummaryRow",
-    "Reweighted",
-    "Diagnosis",
     "FitInfo",
     "Posterior",
     "FitState",

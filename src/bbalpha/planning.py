@@ -141,7 +141,7 @@ def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order)
     if plan.batch_size == len(rows.sample_weight):
 
         def of_next_step(state: FitState) -> Posterior:
-            energies = run(state, order=order, num_steps=on_device(1))[2]
+            energies = run(state.at_full_alpha(), order=order, num_steps=on_device(1))[2]
             return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
 
         return of_next_step

@@ -524,6 +524,8 @@ def with_false_metadata():
         for name, value in WRONG.items():
             if name not in ALLOWED.get(keys[-1], ()) and keys[:-1] != ("info",):
                 yield f"{'.'.join(keys)} {name}", changed(keys, value)
+        if keys == ("info", "converged"):  # which older files do not say
+            continue
         copied = copy.deepcopy(metadata)
         del place_of(copied, keys)[keys[-1]]
         yield f"{'.'.join(keys)} missing", forged(header, copied, data)
@@ -644,7 +646,6 @@ def test_a_file_that_is_put_together_again_unchanged_is_a_good_one(path):
 # Reads the file again for every line that it gets, with little memory and under Python's audit.
 READER = """
 import json, re, resource, sys, time, tracemalloc
-import jax
 import bbalpha as bb
 from bbalpha.interfaces import estimator_file
 
@@ -656,14 +657,13 @@ def read():
     estimator_file.read(path, {x.__name__: x for x in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)})
 
 path, margin = sys.argv[1], int(sys.argv[2])
-read()  # so that imports are not counted, nor jax's own at its first transfer
-jax.device_put(0)
-interned = [sys.intern(f"name {index}") for index in range(50_000)]  # nor the growth of this table
+import jax.experimental.multihost_utils  # which jax may load later
+read()  # so that imports are not counted
 used = 1024 * int(re.search(r"VmSize:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 resource.setrlimit(resource.RLIMIT_AS, (used + margin, used + margin))
 sys.addaudithook(watch)
 print("ready", flush=True)
-for line in sys.stdin:
+def measured():
     tracemalloc.start()
     start, answer = time.perf_counter(), "accepted"
     try:
@@ -672,7 +672,12 @@ for line in sys.stdin:
         answer = str(error)
     seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    print(json.dumps([answer, peak, seconds]), flush=True)
+    return answer, peak, seconds
+
+for line in sys.stdin:
+    # Twice, because a table of the interpreter may happen to grow while a file is read.
+    (answer, first, seconds), (_, second, _) = measured(), measured()
+    print(json.dumps([answer, min(first, second), seconds]), flush=True)
 """
 
 
@@ -718,3 +723,12 @@ def test_loading_unpickles_nothing(monkeypatch, path):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
     assert bb.BBAlphaRegressor.load(path).n_iter_ == 2
+
+
+def test_a_file_from_before_fits_were_judged_is_read(tmp_path):
+    header, metadata, data = parts()
+    del metadata["info"]["converged"]
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(forged(header, metadata, data))
+    estimator = bb.BBAlphaClassifier.load(path)
+    assert estimator.posterior_.info.converged is False
