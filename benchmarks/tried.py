@@ -14,9 +14,10 @@ from timing import seconds
 
 import bbalpha as bb
 from bbalpha import energy
-from bbalpha.engine import compiling, replicas, threefry
+from bbalpha.engine import replicas, threefry
 from bbalpha.engine.draws import chunk_of_draws
 from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.options import STEP_OPTIONS
 
 NUM_SAMPLES, NUM_PARAMS = 100, 1501  # of (b)
 NUM_PARAMS_OF_C = 478_410
@@ -119,7 +120,7 @@ def products_kept(problem, num_steps):
 
 def options(problem, num_steps, repetitions):
     """Milliseconds of a step that keeps its noise, by the options of its compilation."""
-    with_sums, width = compiling.OPTIONS.items()
+    with_sums, width = STEP_OPTIONS.items()
     given = {
         "products and sums by YNNPACK, the compiler's default": {},
         "512-bit vectors": dict([width]),

@@ -2,15 +2,19 @@
 
 import jax
 import numpy as np
+import optax
 from problems.probit import KEY, fit, probit_data
 
 import bbalpha as bb
 from bbalpha.engine.batches import padded_length
-from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.epochs import quick_steps, run_steps
+from bbalpha.engine.loop import Plan
+from bbalpha.planning import steps_for
 
 
 def test_ten_fits_at_ten_powers_with_ten_keys_compile_once(compilations):
-    run_steps.program.clear_cache()  # data of a nearby size in another test share the program
+    for steps in (run_steps, quick_steps):  # data of a nearby size in another test share them
+        steps.program.clear_cache()
     fit(probit_data(0), alpha=0.3, key=KEY)
     assert "jit(run_steps)" in compilations
     compilations.clear()
@@ -70,3 +74,11 @@ def test_a_first_fit_on_all_rows_does_without_a_program_for_the_energy(compilati
         batch_size=padded_length(len(labels)),
     )
     assert sorted(compilations) == ["jit(_posterior)", "jit(run_steps)"]
+
+
+def test_small_natural_gradient_steps_are_compiled_quickly_and_all_others_to_run_fast():
+    whole, batches = Plan(512, 1, 100), Plan(32, 16, 100)
+    assert steps_for(whole, "natural", 128) is steps_for(batches, "natural", 100) is quick_steps
+    assert steps_for(whole, "natural", 129) is run_steps
+    for other in ("adam", optax.sgd(0.1)):
+        assert steps_for(batches, other, 10) is run_steps

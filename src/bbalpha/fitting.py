@@ -9,7 +9,6 @@ from jaxtyping import Array, Float, Key, PyTree
 from bbalpha.convergence import check_tolerance
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.batches import no_order
-from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.loop import train
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.planning import (
@@ -20,6 +19,7 @@ from bbalpha.planning import (
     optimizer_for,
     posterior_at_the_end,
     prepare,
+    steps_for,
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
@@ -159,7 +159,8 @@ def fit(
     check_likelihood(state, data, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    run = partial(run_steps, rows=rows, batch_size=plan.batch_size)
+    steps = steps_for(plan, optimizer, num_samples)
+    run = partial(steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(plan, judge_of(state, tolerance), early_stopping, callback)
     order = no_order(rows, plan.batch_size)
     with_energy = ending(run, rows, plan, state, order)

@@ -109,6 +109,10 @@ def run_steps(
     return end.state, end.order, end.energies, end.finite
 
 
+# For runs that take no longer than compiling does.
+quick_steps = Compiled(run_steps.function, run_steps.static_argnames, is_rare=True)
+
+
 def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
     """The rest of the epoch that the state is in, as far as the span reaches."""
     state = carry.state
