@@ -14,7 +14,7 @@ FEWEST_STEPS = 1000
 
 
 def is_over(energies, num_epochs, num_batches):
-    """Whether the mean energy of the last quarter is no lower than that of the third."""
+    """Whether the mean energy no longer fell from the third quarter to the last."""
     epochs = jnp.arange(len(energies))
     ends = [num_epochs * part // 4 for part in (2, 3, 4)]
     third, last = (

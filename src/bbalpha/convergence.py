@@ -77,8 +77,9 @@ class Convergence:
             self.rounds, self.is_noisy = self.last_half(), False
             self.num_lowered += 1
             rate = rate * np.asarray(LOWERED, rate.dtype)
-        record = jax.tree.map(np.zeros_like, natural.record)
-        return natural._replace(record=record, highest_rate=rate)
+        # On the device, as what steps return: calls that look alike find their compiled programs.
+        record = jax.tree.map(lambda leaf: on_device(np.zeros_like(leaf)), natural.record)
+        return natural._replace(record=record, highest_rate=on_device(rate))
 
     def result(self, variables: Any) -> Any:
         """The average variables of the last rounds or, if those still drift, the last ones."""

@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from bbalpha.convergence import ROUND_STEPS, Convergence, ConvergenceWarning, fall_of
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams, threefry
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
@@ -183,7 +184,7 @@ class ReplicaWatch:
             rounds.append(judge.next_round(_row(natural, replica)))
             if judge.converged:
                 self.steps.setdefault(replica, int(state.step[replica]))
-        natural = jax.tree.map(lambda *leaves: np.stack(leaves), *rounds)
+        natural = jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *rounds)
         state = dataclasses.replace(state, optimizer_state=natural)
         return state, "converged" if len(self.steps) == len(judges) else None
 

@@ -64,7 +64,7 @@ def use_compilation_cache(path: str | Path | None = None) -> Path | None:
 
 
 def forget_program(name: str) -> None:
-    """Delete what is kept of a program, such as "jit_run_steps", because it is damaged."""
+    """Delete the damaged files of a program such as "jit_run_steps"."""
     in_use = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     for entry in Path(in_use).glob(f"{name}-*"):
         entry.unlink(missing_ok=True)

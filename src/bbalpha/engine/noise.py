@@ -1,7 +1,7 @@
 """Noise for many draws at once: independent, in pairs of opposite sign, matched, or quasi-random.
 
 Pairs cancel every odd term of the energy. Matched pairs also have the identity as their covariance,
-so the quadratic terms are exact, and the gradient's noise is what is left of higher order.
+so quadratic terms are exact, and only terms of higher order make the gradient noisy.
 """
 
 import math
