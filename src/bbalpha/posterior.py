@@ -94,7 +94,7 @@ class Posterior(eqx.Module):
 
         Means and variances are exact for parameters without a transform. With one, they are
         integrated numerically, or estimated from 16,384 fixed draws if the transform mixes entries,
-        as those of ordered vectors and simplexes do.
+        as for ordered vectors and simplexes.
         """
         return mean_of(self.q, self.layout)
 
@@ -191,7 +191,7 @@ class Posterior(eqx.Module):
     ) -> Diagnosis:
         """How far q is from the exact posterior, and how noisy the fit was; print the result.
 
-        The time is that of about eight evaluations of the log-likelihood at every draw and row.
+        It takes about as long as evaluating the log-likelihood eight times at every draw and row.
 
         Args:
             log_likelihood: the function that was given to `fit`.
@@ -235,7 +235,7 @@ class Posterior(eqx.Module):
         Args:
             log_likelihood: the function that was given to `fit`.
             data: the data that were given to `fit`, all of them.
-            key: randomness of the draws, which are those of `sample` with this key.
+            key: randomness of the draws; `sample` makes the same ones with this key.
             num_samples: how many draws, at least 100.
             sample_weight: as given to `fit`.
 

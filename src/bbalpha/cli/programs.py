@@ -40,7 +40,7 @@ def prepare_imports() -> None:
 
 @contextmanager
 def keeping_programs(quiet: bool) -> Iterator[None]:
-    """Keep what is compiled for later commands, and show warnings as `plain_warnings` does.
+    """Keep compiled programs for later commands, and show warnings like `plain_warnings`.
 
     A program that is damaged on disk is forgotten, so that it is written again.
     """

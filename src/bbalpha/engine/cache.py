@@ -27,9 +27,9 @@ def use_compilation_cache(path: str | Path | None = None) -> Path | None:
     process then takes a fraction of the time if an earlier process has fitted a model of the same
     shape. The command line does this by itself.
 
-    Without `path` the folder is, in this order: the one jax already uses, such as that of the
-    environment variable `JAX_COMPILATION_CACHE_DIR`; that of `BBALPHA_CACHE_DIR`, where an empty
-    value means none; `bbalpha` in the user's folder for caches. If it cannot be written, a warning
+    Without `path` the folder is the first of these: the one jax already uses, which
+    `JAX_COMPILATION_CACHE_DIR` sets; the one that `BBALPHA_CACHE_DIR` names, where an empty value
+    means none; `bbalpha` in the user's folder for caches. If it cannot be written, a warning
     says so, and programs are compiled as usual.
 
     Args:

@@ -109,7 +109,7 @@ def leaves_of(layout: Layout) -> list[list[Any]]:
 
 
 def _transform_in_json(transform: Any) -> dict[str, Any]:
-    """The name of a transform and those of its settings that are numbers or texts."""
+    """The name of a transform, and its settings as far as they are numbers or texts."""
     fields = dataclasses.fields(transform) if dataclasses.is_dataclass(transform) else ()
     settings = {field.name: getattr(transform, field.name) for field in fields}
     plain = {name: x for name, x in settings.items() if isinstance(x, bool | int | float | str)}
