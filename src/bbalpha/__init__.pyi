@@ -11,10 +11,10 @@ from .likelihoods import (
     HeteroscedasticGaussian,
     Likelihood,
     OrderedLikelihood,
-    Poisson,
     Probit,
     StudentT,
 )
+from .counts import NegativeBinomial, Poisson
 from .predictive import (
     predictive_cdf,
     predictive_log_density,
@@ -72,9 +72,10 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Likelihood",
     "OrderedLikelihood",
-    "Poisson",
     "Probit",
     "StudentT",
+    "NegativeBinomial",
+    "Poisson",
     "predictive_cdf",
     "predictive_log_density",
     "predictive_mean",

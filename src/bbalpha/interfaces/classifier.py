@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.interfaces.training import all_or_nothing
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
@@ -40,7 +41,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     Attributes:
         posterior_: The `Posterior` of the weights, for standardized inputs.
         classes_: The labels, in the order of the columns of `predict_proba`.
-        input_units_: The `Standardizer` of the inputs.
+        input_units_: Mean, scale and limits of each column of the inputs.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.
@@ -52,6 +53,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     """
 
     _likelihoods = ("softmax", "probit")
+    _power = 0.0
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -170,14 +172,14 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         """Labels have no units."""
         return Standardizer(np.zeros(1), np.ones(1))
 
-    def _new_likelihood(self) -> Likelihood:
+    def _new_likelihood(self, level: np.ndarray) -> Likelihood:
         return Probit() if self.likelihood == "probit" else Categorical()
 
-    def _num_outputs(self) -> int:
-        return 1 if self.likelihood == "probit" else len(self.classes_)
+    def _heads(self) -> tuple[Head, ...]:
+        return (Head(1 if self.likelihood == "probit" else len(self.classes_)),)
 
     def _level(self, rows: Rows) -> np.ndarray:
-        return np.zeros(self._num_outputs())
+        return np.zeros(self._heads()[0].num_outputs)
 
     def _strata(self, rows: Rows) -> np.ndarray:
         return rows.targets
