@@ -1,0 +1,1 @@
+REPORTS = {"tables": None, "sizes": None, "uci": None}
