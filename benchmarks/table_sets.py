@@ -302,10 +302,13 @@ GENERATED: dict[str, tuple[str, int, Callable]] = {
 }
 FACTS = {name: facts[:2] for name, facts in (BUNDLED | GENERATED).items()}
 
-UCI = {
-    name: "regression"
-    for name in "boston concrete energy kin8nm naval power protein wine_red yacht".split()
-} | {name: "binary" for name in "ionosphere madelon pima colon".split()}
+UCI_REGRESSION = (
+    *("boston", "concrete", "energy", "kin8nm", "naval"),
+    *("power", "protein", "wine_red", "yacht"),
+)
+UCI = dict.fromkeys(UCI_REGRESSION, "regression") | dict.fromkeys(
+    ("ionosphere", "madelon", "pima", "colon"), "binary"
+)
 
 
 def halves():

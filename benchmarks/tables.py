@@ -152,7 +152,9 @@ def main():
     options = parser.parse_args()
     names = names_of(options.tables)
     if options.methods:
-        chosen = [m for word in options.methods for m in (methods.PEERS if word == "peers" else [word])]
+        chosen = [
+            m for word in options.methods for m in (methods.PEERS if word == "peers" else [word])
+        ]
         is_ours = set(chosen) & set(methods.OURS)
         if is_ours and options.tag in (None, PEERS_TAG):
             parser.error("our methods need a --tag of their own")
