@@ -80,7 +80,6 @@ class Estimator(BaseEstimator, ABC):
 
     n_features_in_: int
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
-    _power: float  # α by default
     _seed: int  # of the start, the training and the draws for predictions
     _memory: Rows | None  # rows that `partial_fit` keeps
     _memory_prior: Distribution | None  # the prior of those rows; None for the settings' prior
@@ -114,7 +113,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                for numbers and 0 for classes.
+                for numbers from 30 rows on, and 0 for fewer rows and for classes.
             likelihood: The distribution of targets given the outputs of the network.
             prior: "scaled" for deviations of 1/√(number of inputs) in each layer and a linear path
                 from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
@@ -239,6 +238,10 @@ class Estimator(BaseEstimator, ABC):
         """The typical value of each output, around which the last biases start."""
 
     @abstractmethod
+    def _power(self, rows: Rows) -> float:
+        """The default α for these rows."""
+
+    @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
         """The groups by which held-out rows are stratified."""
 
@@ -297,7 +300,7 @@ class Estimator(BaseEstimator, ABC):
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self._power if self.alpha == "auto" else self.alpha,
+            alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
             prior=prior or network.prior_around(level, float(self.prior_scale)),
             learn_prior=self._learns_prior() and prior is None,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
