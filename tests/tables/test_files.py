@@ -197,7 +197,7 @@ def test_a_large_table_is_read_and_encoded_within_seconds(tmp_path, written):
 
 
 def test_importing_tables_loads_neither_jax_nor_the_method():
-    code = "import sys, bbalpha.tables; print(*sys.modules)"
+    code = "import sys, bbalpha.tables; bbalpha.tables.Encoder; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "pandas" in loaded

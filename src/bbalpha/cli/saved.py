@@ -95,23 +95,13 @@ def write_model(path: Path, model: Model) -> None:
 
 def read_model(path: Path) -> Model:
     """The model in a file, which is not trusted."""
-    estimator, table = read_estimator(path)
+    with refusing(OSError, ValueError):
+        estimator, table = estimator_file.read(path, CLASSES)
     if table is None:
         raise Refusal(
             f"{path} was saved from Python, so it does not say how columns become features; this "
             "command needs a model that bbalpha fit has written."
         )
-    return model_of(path, estimator, table)
-
-
-def read_estimator(path: Path) -> tuple[Any, Any]:
-    """The estimator in a file, and the encoding of its table, which is not checked yet."""
-    with refusing(OSError, ValueError):
-        return estimator_file.read(path, CLASSES)
-
-
-def model_of(path: Path, estimator: Any, table: Any) -> Model:
-    """The model that a file describes, if the estimator and the encoding belong together."""
     try:
         return _checked_model(estimator, table)
     except TableError as error:

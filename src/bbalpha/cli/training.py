@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 
-from bbalpha.cli.describe import columns_in_words, network_in_words, target_in_words
+from bbalpha.cli.describe import columns_in_words, network_in_words
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
+from bbalpha.cli.header import target_in_words
 from bbalpha.cli.printing import count, note
 from bbalpha.cli.saved import ESTIMATORS, Model, write_model
 from bbalpha.cli.training_table import TrainingTable
@@ -46,7 +47,7 @@ def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
     """What will be fitted to which data."""
     return {
         "data": f"{data}: {count(num_rows, 'row')}",
-        "target": target_in_words(model.target),
+        "target": target_in_words(model.target.name, model.target.task, model.target.classes),
         "inputs": columns_in_words(model.encoder),
         "network": network_in_words(model),
     }
