@@ -157,11 +157,11 @@ def check_texts(values: Any, what: str, most: int) -> tuple[str, ...]:
     return tuple(values)
 
 
-def check_keys(obj: Any, keys: Sequence[str], what: str) -> None:
-    """Raise unless a value read from JSON is an object with exactly these keys."""
+def check_keys(obj: Any, keys: Sequence[str] | None, what: str) -> None:
+    """Raise unless a value read from JSON is an object with exactly these keys, if any are given."""
     if not isinstance(obj, dict):
         raise TableError(f"{what} must be an object; got {quote(obj)}.")
-    if set(obj) != set(keys):
+    if keys is not None and set(obj) != set(keys):
         found = listing(sorted(map(str, obj))) if obj else "none"
         raise TableError(f"{what} must have the keys {listing(keys)}; got {found}.")
 

@@ -59,11 +59,13 @@ class Habits:
         missing: Texts that mark missing cells, besides the usual ones.
         dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
         decimal_commas: Whether commas may mark decimals, because they do not separate cells.
+        role: What messages call a column: "column" or "target".
     """
 
     missing: tuple[str, ...] = ()
     dayfirst: bool | None = None
     decimal_commas: bool = False
+    role: str = "column"
 
 
 def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False) -> Reading:
@@ -88,7 +90,7 @@ def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False)
     if cells.type == NUMBER:
         return _numbers(name, cells, None, habits)
     if cells.type == TIME:
-        return _dates(name, cells, habits.dayfirst)
+        return _dates(name, cells, habits)
     return _reading_of_text(name, cells, habits)
 
 
@@ -100,7 +102,7 @@ def next_reading(
     Args:
         name: Its name.
         column: An arrow array or a pandas series.
-        kind: The kind in training.
+        kind: The kind in training, or "class" for labels.
         notation: How numbers were written in training.
         habits: How the training table was written.
 
@@ -108,7 +110,7 @@ def next_reading(
         TableError: If the type is unusable, or a cell does not suit the kind.
     """
     cells = typed_or_refused(name, column, habits)
-    if kind == "text":
+    if kind in ("text", "class"):
         return Reading(name, kind, cells_of.texts(cells))
     if cells.type == TEXT:
         cells = cells_of.without_missing_values(cells)
@@ -116,7 +118,7 @@ def next_reading(
         return _booleans(name, cells)
     if kind == "number":
         return _numbers(name, cells, notation, habits)
-    return _dates(name, cells, habits.dayfirst, known=True)
+    return _dates(name, cells, habits, known=True)
 
 
 def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None = None) -> Any:
@@ -126,7 +128,7 @@ def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None 
         return cells
     found = getattr(column, "dtype", None) if cells is None else cells.type
     raise TableError(
-        f"column {quote(name)} must hold numbers, dates or texts; got the type {found}"
+        f"{habits.role} {quote(name)} must hold numbers, dates or texts; got the type {found}"
         f"{remedies(remedy)}."
     )
 
@@ -143,7 +145,7 @@ def _reading_of_text(name, cells, habits):
             return _numbers(name, values, None, habits, numerals)
         dates = _by_spelling(values, lambda v: read_dates(v, habits.dayfirst))
         if 2 * np.sum(~np.isnan(dates.days)) > num_present:
-            return _dates(name, values, habits.dayfirst, dates=dates)
+            return _dates(name, values, habits, dates=dates)
     return Reading(name, "text", cells)
 
 
@@ -169,7 +171,8 @@ def _may_hold_values(cells, habits):
 
 def _by_spelling(cells, read):
     """Read each distinct text once if texts repeat."""
-    encoded = cells.dictionary_encode() if len(cells) > NUM_SAMPLED else None
+    repeats = len(cells) > NUM_SAMPLED and cells.type == TEXT
+    encoded = cells.dictionary_encode() if repeats else None
     if encoded is None or 2 * len(encoded.dictionary) > len(cells):
         return read(cells)
     found = read(encoded.dictionary)
@@ -191,32 +194,31 @@ def _numbers(name, cells, known, habits, numerals=None):
         )
     if numerals.two_ways is not None:
         raise TableError(
-            f"column {quote(name)} has numbers that can be read in two ways, such as "
+            f"{habits.role} {quote(name)} has numbers that can be read in two ways, such as "
             f"{_shown(cells, numerals.two_ways)} (write them without separators of thousands)."
         )
     unit = f" in {numerals.notation.unit}" if numerals.notation.unit else ""
-    _check_read(name, cells, np.isfinite(numerals.values), f"finite numbers{unit}", bool(known))
+    is_read = np.isfinite(numerals.values)
+    _check_read(name, cells, is_read, f"finite numbers{unit}", habits, bool(known))
     return Reading(name, "number", cells, numerals.values, numerals.notation)
 
 
-def _dates(name, cells, dayfirst, known=False, dates=None):
+def _dates(name, cells, habits, known=False, dates=None):
     if dates is None:
-        dates = _by_spelling(cells, lambda v: read_dates(v, dayfirst)) if (
-            cells.type == TEXT
-        ) else read_dates(cells)
+        dates = _by_spelling(cells, lambda values: read_dates(values, habits.dayfirst))
     if dates.two_ways is not None:
         remedy = remedies(
             option("--dayfirst", "", "reads the day first"),
             option("--monthfirst", "", "the month"),
         )
         raise TableError(
-            f"column {quote(name)} has dates that can be read in two ways, such as "
+            f"{habits.role} {quote(name)} has dates that can be read in two ways, such as "
             f"{_shown(cells, dates.two_ways)}{remedy}."
         )
     rule = "dates like 2024-12-31"
     if dates.dayfirst is not None:
         rule = f"dates like {'31/12/2024' if dates.dayfirst else '12/31/2024'}"
-    _check_read(name, cells, np.isfinite(dates.days), rule, known)
+    _check_read(name, cells, np.isfinite(dates.days), rule, habits, known)
     return Reading(name, "date", cells, dates.days, dayfirst=dates.dayfirst)
 
 
@@ -233,7 +235,7 @@ def _booleans(name, cells):
     return Reading(name, "boolean", cells, values, unread=unread)
 
 
-def _check_read(name, cells, is_read, rule, known):
+def _check_read(name, cells, is_read, rule, habits, known):
     """Raise if a cell is neither missing nor a value, with a remedy."""
     bad = ~is_read & ~cells_of.is_missing(cells)
     if not bad.any():
@@ -241,18 +243,17 @@ def _check_read(name, cells, is_read, rule, known):
     row, num = int(bad.argmax()), int(bad.sum())
     value = cells_of.texts(cells)[row].as_py()
     others = f", the first of {num}" if num > 1 else ""
-    advice = (
-        ["correct it in the file"]
-        if known
-        else [
-            option("--missing", value, "treats it as missing") if num == 1 else None,
-            option("--text", name, "treats the column as text"),
-            option("--drop", name, "leaves it out"),
-        ]
-    )
+    advice = [option("--missing", value, "treats it as missing")]
+    if habits.role == "target":
+        advice.append("--task classification treats them as classes")
+    else:
+        advice.append(option("--text", name, "treats the column as text"))
+        advice.append(option("--drop", name, "leaves it out"))
+    if known:
+        advice = ["correct it in the file"]
     raise TableError(
-        f"column {quote(name)} must hold {rule}; got {quote(value)} in row {row + 1}{others}"
-        f"{remedies(*advice)}."
+        f"{habits.role} {quote(name)} must hold {rule}; got {quote(value)} in row {row + 1}"
+        f"{others}{remedies(*advice)}."
     )
 
 

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bbalpha.tables.messages import TableError, check_choice, check_finite, check_keys, quote
+from bbalpha.tables.messages import (
+    TableError,
+    check_choice,
+    check_finite,
+    check_keys,
+    is_text,
+    quote,
+)
 from bbalpha.tables.numerals import Notation
 from bbalpha.tables.reading import Reading
 from bbalpha.tables.tails import Tails
@@ -88,14 +95,9 @@ class NumberColumn:
     def from_json(cls, entry: dict[str, Any], what: str) -> "NumberColumn":
         """Return the column that `to_json` described, if it could have."""
         check_keys(entry, ("name", "kind", "fill", "indicator", "notation", "tails"), what)
-        notation = entry["notation"]
-        if not isinstance(notation, list) or len(notation) != 2:
-            raise TableError(f"{what} must have a decimal mark and a unit; got {quote(notation)}.")
-        check_choice(notation[0], (".", ","), f"the decimal mark of {what}")
-        if not isinstance(notation[1], str) or len(notation[1]) > LONGEST_UNIT:
-            raise TableError(f"the unit of {what} must be a short text; got {quote(notation[1])}.")
+        notation = checked_notation(entry["notation"], what)
         tails = _tails(entry["tails"], what)
-        return cls(entry["name"], *_common(entry, what), Notation(*notation), tails)
+        return cls(entry["name"], *_common(entry, what), notation, tails)
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,16 @@ class BooleanColumn:
         fill, indicator = _common(entry, what)
         check_choice(fill, (0.0, 1.0), f"the fill of {what}")
         return cls(entry["name"], fill, indicator)
+
+
+def checked_notation(obj: Any, what: str) -> Notation:
+    """Return the notation that a list read from JSON describes, if it does."""
+    if not isinstance(obj, list) or len(obj) != 2:
+        raise TableError(f"{what} must have a decimal mark and a unit; got {quote(obj)}.")
+    check_choice(obj[0], (".", ","), f"the decimal mark of {what}")
+    if not is_text(obj[1]) or not obj[1].isprintable() or len(obj[1]) > LONGEST_UNIT:
+        raise TableError(f"the unit of {what} must be a short text; got {quote(obj[1])}.")
+    return Notation(*obj)
 
 
 def _with_indicator(column: Any, features: list[np.ndarray], reading: Reading, how: str) -> Block:
