@@ -48,13 +48,13 @@ def test_the_default_quantiles_are_those_of_the_estimator():
 
 @pytest.mark.parametrize("name", ["new.parquet", "new.csv.gz", "new.tsv", "new.csv.zst"])
 def test_tables_of_every_kind_give_the_same_predictions(folder, prices, tmp_path, done, name):
-    frame = read_table(folder / "prices.csv").drop(columns=["price", "id"])
+    frame = read_table(folder / "prices.csv").drop_columns(["price", "id"])
     write_table(frame, tmp_path / name)
     result = done("predict", prices, tmp_path / name, "-o", tmp_path / f"out.{name}")
     assert result.stdout == ""
     assert result.stderr == f"Predictions for 40 rows are in {tmp_path / f'out.{name}'}.\n"
     expected = done("predict", prices, folder / "prices.csv").stdout
-    found = read_table(tmp_path / f"out.{name}").astype(float)
+    found = read_table(tmp_path / f"out.{name}").to_pandas().astype(float)
     pandas.testing.assert_frame_equal(found, pandas.read_csv(io.StringIO(expected)))
 
 

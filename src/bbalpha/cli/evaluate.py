@@ -3,9 +3,9 @@
 from typing import Any
 
 from bbalpha.cli.doors import refusing
-from bbalpha.cli.options import Json, ModelFile, NewData, Unknown
+from bbalpha.cli.options import Json, ModelFile, NewData, SkipMissingTarget, Unknown
 from bbalpha.cli.paths import check_input
-from bbalpha.cli.printing import print_facts, print_json
+from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 
 NAMES = {
@@ -19,7 +19,11 @@ NAMES = {
 
 
 def evaluate_model(
-    model_file: ModelFile, data: NewData, unknown: Unknown = "error", json: Json = False
+    model_file: ModelFile,
+    data: NewData,
+    unknown: Unknown = "other",
+    skip_missing_target: SkipMissingTarget = False,
+    json: Json = False,
 ) -> None:
     """Score a model on a table that it was not fitted to.
 
@@ -42,7 +46,10 @@ def evaluate_model(
     from bbalpha.cli.scores import scores_of
 
     model = read_model(model_file)
-    features, targets = model.features(frame, unknown), model.targets(frame)
+    if skip_missing_target:
+        frame, num_skipped = model.rows_with_target(frame)
+        note(f"{count(num_skipped, 'row')} without a target left out.", json)
+    features, targets = model.features(frame, unknown, quiet=json), model.targets(frame)
     with keeping_programs(json), refusing(ValueError):
         scores = scores_of(model, features, targets)
     if json:

@@ -94,9 +94,7 @@ def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False)
     return _reading_of_text(name, cells, habits)
 
 
-def next_reading(
-    name: str, column: Any, kind: str, notation: Notation, habits: Habits
-) -> Reading:
+def next_reading(name: str, column: Any, kind: str, notation: Notation, habits: Habits) -> Reading:
     """Read a column of a new table as the kind that it had in training.
 
     Args:

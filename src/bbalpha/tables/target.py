@@ -248,9 +248,7 @@ def _check_classes(classes: Any, task: str) -> None:
             raise TableError(f"a regression must have no classes; got {quote(classes)}.")
         return
     if not isinstance(classes, list) or not 2 <= len(classes) <= MAX_CLASSES:
-        raise TableError(
-            f"the target must list 2 to {MAX_CLASSES} classes; got {quote(classes)}."
-        )
+        raise TableError(f"the target must list 2 to {MAX_CLASSES} classes; got {quote(classes)}.")
     for label in classes:
         if not is_text(label):
             raise TableError(f"the classes of the target must be texts; got {quote(label)}.")

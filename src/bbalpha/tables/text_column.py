@@ -117,6 +117,11 @@ class TextColumn:
         return names + [f"effect of {self.name}{number}" for number in numbers]
 
     @property
+    def num_texts(self) -> int:
+        """The number of different texts in training."""
+        return len(self.categories) + len(self.pooled)
+
+    @property
     def words(self) -> str:
         """The column in words."""
         texts = ["missing" if text is None else quote(text) for text in self.categories]
@@ -217,9 +222,11 @@ def why_texts_cannot_help(reading: Reading) -> str | None:
 def _effects(rows: Any, num_texts: int, what: str) -> tuple[tuple[float, ...], ...]:
     if rows == []:
         return ()
-    widths = {len(row) if isinstance(row, list) else 0 for row in rows} if (
-        isinstance(rows, list)
-    ) else {0}
+    widths = (
+        {len(row) if isinstance(row, list) else 0 for row in rows}
+        if (isinstance(rows, list))
+        else {0}
+    )
     if len(widths) != 1 or not 0 < max(widths) <= MAX_OUTPUTS or len(rows) != num_texts:
         raise TableError(
             f"the effects of {what} must be {num_texts} lists of 1 to {MAX_OUTPUTS} numbers; "

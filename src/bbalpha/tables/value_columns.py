@@ -160,7 +160,11 @@ class DateColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as an object for JSON."""
-        own = {"dayfirst": self.dayfirst, "parts": list(self.parts), "tails": dict(vars(self.tails))}
+        own = {
+            "dayfirst": self.dayfirst,
+            "parts": list(self.parts),
+            "tails": dict(vars(self.tails)),
+        }
         return _common_json(self) | own
 
     @classmethod
