@@ -6,6 +6,7 @@ from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
 from bbalpha.tables import Encoder
 from bbalpha.tables.messages import join, quote
+from bbalpha.tables.text_column import TextColumn
 
 NUM_NAMED = 6  # columns of one kind that are named
 
@@ -19,7 +20,7 @@ def columns_in_words(encoder: Encoder) -> str:
     parts = [count(len(columns[kind]), kind) for kind in ("number", "boolean") if columns[kind]]
     if dates := columns["date"]:
         parts.append(f"{count(len(dates), 'date')} ({_named([quote(c.name) for c in dates])})")
-    if texts := columns["text"]:
+    if texts := [column for column in encoder.columns if isinstance(column, TextColumn)]:
         words = [f"{quote(c.name)} in {c.num_texts:,} categories" for c in texts]
         parts.append(f"{count(len(texts), 'text')} ({_named(words)})")
     features = count(len(encoder.feature_names), "feature")

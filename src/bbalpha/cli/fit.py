@@ -143,7 +143,8 @@ def fit_table(
     """Fit a Bayesian neural network to a table and write it to a file.
 
     Every column except the target is an input. Its cells decide whether it holds numbers, dates,
-    yes and no, or text; columns that cannot help are ignored. Ctrl-C ends the fit early and keeps the posterior reached so far.
+    yes and no, or text; columns that cannot help are ignored. Ctrl-C ends the fit early and keeps
+    the posterior reached so far.
 
     \b
     bbalpha fit houses.csv --target price

@@ -24,7 +24,8 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL",
 MISSING_VALUES = (
     *(".", "..", "...", "--", "---", "*", "\\N", "#", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!"),
     *("na", "Na", "n.a.", "N.A.", "NaT", "Null", "(null)", "nil", "none", "NONE", "missing"),
-    *("Missing", "MISSING", "unknown", "Unknown", "UNKNOWN", "not available", "n/d", "N/D", "–", "—"),
+    *("Missing", "MISSING", "unknown", "Unknown", "UNKNOWN", "not available", "n/d", "N/D"),
+    *("–", "—"),
 )  # fmt: skip
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -42,12 +43,25 @@ def typed_column(column: Any, missing: Sequence[str] = ()) -> Any:
     """
     try:
         if not isinstance(column, pyarrow.Array | pyarrow.ChunkedArray):
-            column = pyarrow.array(column, from_pandas=True)
+            column = _from_pandas(column)
         if isinstance(column, pyarrow.ChunkedArray):
             column = column.combine_chunks()
         return _without(_typed(column), missing)
     except (pyarrow.ArrowException, OverflowError):
         return None
+
+
+def _from_pandas(column: Any) -> Any:
+    """A pandas series as an arrow array; a mixture of texts and numbers becomes text."""
+    try:
+        return pyarrow.array(column, from_pandas=True)
+    except pyarrow.ArrowException:
+        present = column.dropna()
+        if not all(isinstance(value, str | int | float | np.number) for value in present):
+            raise
+        return pyarrow.array(
+            column.where(column.isna(), column.astype(str)), TEXT, from_pandas=True
+        )
 
 
 def _typed(cells: Any) -> Any:
@@ -63,6 +77,9 @@ def _typed(cells: Any) -> Any:
         return pc.if_else(pc.is_nan(cells), pyarrow.scalar(None, NUMBER), cells)
     if types.is_date(kind) or types.is_timestamp(kind):
         return cells.cast(TIME, safe=False)  # times with a zone are in UTC
+    if types.is_duration(kind):
+        length = cells.cast(pyarrow.duration("us"), safe=False).cast(pyarrow.int64())
+        return pc.divide(length.cast(NUMBER, safe=False), float(MICROSECONDS_PER_DAY))
     return cells
 
 

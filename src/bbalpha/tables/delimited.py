@@ -115,7 +115,7 @@ def _agreement(text: str, delimiter: str) -> tuple[bool, float, int]:
     except csv.Error:
         return False, 0.0, 0
     num_cells, *below = lengths or [0]
-    agreeing = max((sum(n == num for n in below) for num in (num_cells, num_cells + 1)))
+    agreeing = max(sum(n == num for n in below) for num in (num_cells, num_cells + 1))
     return num_cells > 1, agreeing / max(len(below), 1), num_cells
 
 

@@ -29,7 +29,7 @@ from bbalpha.tables.messages import (
     nearest,
     quote,
 )
-from bbalpha.tables.numerals import Notation
+from bbalpha.tables.numerals import PLAIN_NOTATION
 from bbalpha.tables.reading import Habits, Reading, first_reading, next_reading
 from bbalpha.tables.text_column import TextColumn, why_texts_cannot_help
 from bbalpha.tables.value_columns import BooleanColumn, DateColumn, NumberColumn
@@ -247,7 +247,7 @@ class Encoder:
 
     def _next_reading(self, column: Any, frame: Any) -> Reading:
         habits = Habits(self.missing, getattr(column, "dayfirst", None), decimal_commas(frame))
-        notation = getattr(column, "notation", Notation())
+        notation = getattr(column, "notation", PLAIN_NOTATION)
         series = select_column(frame, column.name)
         return next_reading(column.name, series, column.kind, notation, habits)
 
@@ -326,9 +326,10 @@ def _why_ignored(reading: Reading) -> str | None:
 
 def _check_some_help(columns: Sequence[Column]) -> None:
     """Raise unless some column makes a feature, with the reasons of all."""
-    if any(column.kind != "ignored" for column in columns):
+    ignored = [column for column in columns if isinstance(column, IgnoredColumn)]
+    if len(ignored) < len(columns):
         return
-    reasons = [f"{quote(column.name)} {column.reason}" for column in columns[:5]]
+    reasons = [f"{quote(column.name)} {column.reason}" for column in ignored[:5]]
     raise TableError(
         f"no column of the table can help to predict: {join(reasons, len(columns) - 5)}."
     )
@@ -349,7 +350,7 @@ def _with_nearest(absent: list[str], others: list[str]) -> str:
 
 def _column_from_json(entry: dict[str, Any]) -> Column:
     what = f"column {quote(entry['name'])} of the encoder"
-    kind = entry.get("kind")
+    kind: Any = entry.get("kind")
     check_choice(kind, tuple(COLUMNS), f"the kind of {what}")
     words = entry.get("words")
     rest = {key: value for key, value in entry.items() if key != "words"}

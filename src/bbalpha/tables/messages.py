@@ -18,7 +18,11 @@ from typing import Any
 MAX_NAME_LENGTH = 1000
 QUOTED_LENGTH = 60
 NUM_COMPARED = 2000  # names compared in the search for the nearest one, which is slow
-PYTHON_FLAGS = {"--dayfirst": "dayfirst=True", "--monthfirst": "dayfirst=False"}
+PYTHON_FLAGS = {
+    "--dayfirst": "dayfirst=True",
+    "--monthfirst": "dayfirst=False",
+    "--unknown other": "unknown='other'",
+}
 
 _IN_PYTHON = ContextVar("_IN_PYTHON", default=False)
 
@@ -158,7 +162,7 @@ def check_texts(values: Any, what: str, most: int) -> tuple[str, ...]:
 
 
 def check_keys(obj: Any, keys: Sequence[str] | None, what: str) -> None:
-    """Raise unless a value read from JSON is an object with exactly these keys, if any are given."""
+    """Raise unless a value read from JSON is an object, with exactly the keys that are given."""
     if not isinstance(obj, dict):
         raise TableError(f"{what} must be an object; got {quote(obj)}.")
     if keys is not None and set(obj) != set(keys):

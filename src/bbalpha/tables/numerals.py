@@ -48,6 +48,9 @@ class Notation(NamedTuple):
     unit: str = ""
 
 
+PLAIN_NOTATION = Notation()
+
+
 class Numerals(NamedTuple):
     """The numbers in a column of text.
 
@@ -75,7 +78,7 @@ def read_numerals(
     """
     fast = _plain_column(cells)
     if fast is not None:
-        return Numerals(fast, known or Notation())
+        return Numerals(fast, known or PLAIN_NOTATION)
     plain = matches(cells, PLAIN)
     parts = _parts(only(cells, pc.invert(plain)))
     unit = known.unit if known else _most_frequent(parts["unit"])
@@ -106,6 +109,7 @@ def _values(part, notation):
     """The numbers, NaN where a part breaks a rule."""
     core, signs = part["core"], part["signs"]
     has_unit = pc.is_in(part["unit"], value_set=_texts(notation.unit, ""))
+    has_unit = pc.and_(has_unit, pc.or_(*(pc.equal(part[end], "") for end in ("before", "after"))))
     is_negative = pc.or_(pc.is_in(signs, value_set=_texts("-", "−")), pc.equal(part["open"], "("))
     closes = pc.equal(pc.equal(part["open"], "("), pc.equal(part["close"], ")"))
     good = pc.and_(pc.and_(closes, has_unit), pc.less(pc.utf8_length(signs), 2))

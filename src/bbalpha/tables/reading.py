@@ -12,9 +12,9 @@ import numpy as np
 
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.cells import BOOLEAN, NUMBER, TEXT, TIME, as_numpy, pc, pyarrow
-from bbalpha.tables.dates import Dates, read_dates
+from bbalpha.tables.dates import read_dates
 from bbalpha.tables.messages import TableError, option, quote, remedies
-from bbalpha.tables.numerals import Notation, Numerals, read_numerals
+from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, Numerals, read_numerals
 
 FALSE = ("false", "no", "n", "f", "off", "0")
 TRUE = ("true", "yes", "y", "t", "on", "1")
@@ -41,7 +41,7 @@ class Reading:
     kind: str
     cells: Any
     values: Any = None
-    notation: Notation = Notation()
+    notation: Notation = PLAIN_NOTATION
     dayfirst: bool | None = None
     unread: int = 0
 
@@ -183,9 +183,9 @@ def _by_spelling(cells, read):
 
 def _numbers(name, cells, known, habits, numerals=None):
     if cells.type == NUMBER:
-        numerals = Numerals(as_numpy(cells), known or Notation())
+        numerals = Numerals(as_numpy(cells), known or PLAIN_NOTATION)
     elif cells.type != TEXT:
-        numerals = Numerals(np.full(len(cells), np.nan), known or Notation())
+        numerals = Numerals(np.full(len(cells), np.nan), known or PLAIN_NOTATION)
     elif numerals is None:
         numerals = _by_spelling(
             cells, lambda values: read_numerals(values, known, habits.decimal_commas)
@@ -241,7 +241,7 @@ def _check_read(name, cells, is_read, rule, habits, known):
     row, num = int(bad.argmax()), int(bad.sum())
     value = cells_of.texts(cells)[row].as_py()
     others = f", the first of {num}" if num > 1 else ""
-    advice = [option("--missing", value, "treats it as missing")]
+    advice = [] if "," in value else [option("--missing", value, "treats it as missing")]
     if habits.role == "target":
         advice.append("--task classification treats them as classes")
     else:

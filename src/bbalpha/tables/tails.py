@@ -17,6 +17,7 @@ import numpy as np
 NUM_DECIDING = 20  # numbers from which quantiles can tell the shape of a column
 ORDINARY_KNEE, HEAVY_KNEE = 4.0, 1.0  # deviations from the median, as k above
 HEAVY = 5.0  # deviations to the 1 % or 99 % quantile from which a column is heavy-tailed
+HUGE = 1e150  # numbers whose squares overflow
 SKEWED = 0.5  # (q95 + q5 − 2 q50)/(q95 − q5), from which logarithms are tried
 # Quantiles and their distance in deviations of a normal distribution; the first that differ count.
 SPREADS = ((0.25, 1.349), (0.1, 2.563), (0.05, 3.290), (0.01, 4.653), (0.0, 6.0))
@@ -90,6 +91,9 @@ class Tails:
         return " and ".join(filter(None, (logs, heavy)))
 
 
+UNCHANGED = Tails()
+
+
 def _median(values: np.ndarray) -> float:
     # Halved first, so that the mean of two large numbers does not overflow.
     return 2 * float(np.median(values / 2))
@@ -101,10 +105,9 @@ def _width(values: np.ndarray) -> float | None:
         low, high = np.quantile(values / deviations, [level, 1 - level])
         width = float(high - low)
         if width > 0:
-            # Tiny or huge widths are left alone, because dividing by them would overflow.
-            largest = float(np.abs(values).max())
-            is_safe = sys.float_info.min < width and largest / sys.float_info.max < width
-            return width if is_safe and np.isfinite(width) else None
+            # Where quotients could overflow, numbers are left alone.
+            is_safe = width > 1 / HUGE and np.abs(values).max() < HUGE
+            return width if is_safe else None
     return None
 
 

@@ -23,7 +23,7 @@ from bbalpha.tables.messages import (
     quote,
     remedies,
 )
-from bbalpha.tables.numerals import Notation, read_numerals
+from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, read_numerals
 from bbalpha.tables.reading import Habits, Reading, first_reading, next_reading
 from bbalpha.tables.value_columns import checked_notation
 
@@ -58,7 +58,7 @@ class Target:
     name: str
     task: str
     classes: tuple[str, ...] = ()
-    notation: Notation = Notation()
+    notation: Notation = PLAIN_NOTATION
     missing: tuple[str, ...] = ()
 
     @classmethod
@@ -175,7 +175,7 @@ def _first_reading(frame, name, task, missing):
     reading = first_reading(name, column, habits, as_text=task == "classification")
     if reading.kind == "boolean" or (task == "regression" and reading.kind in ("text", "boolean")):
         kind = "number" if task == "regression" else "class"
-        return next_reading(name, column, kind, Notation(), habits)
+        return next_reading(name, column, kind, PLAIN_NOTATION, habits)
     return reading
 
 
@@ -195,7 +195,7 @@ def _classes(reading, name):
     if _all_finite(labels):
         distinct = _spellings(Reading(name, "number", labels, read_numerals(labels).values))
     else:
-        distinct = sorted(cells_of.counts(labels))
+        distinct = sorted(map(str, cells_of.counts(labels)))
     _check_differ(distinct, name)
     num, num_rows = len(distinct), len(labels)
     if num > MAX_CLASSES:

@@ -20,6 +20,7 @@ from bbalpha.tables.messages import (
     check_texts,
     join,
     listing,
+    option,
     quote,
     remedies,
 )
@@ -200,7 +201,7 @@ class TextColumn:
         value = reading.cells[row].as_py()
         found = "a missing value" if value is None else quote(value)
         known = [text for text in (*self.categories, *self.pooled) if text is not None]
-        remedy = remedies("--unknown other pools it with the rare ones")
+        remedy = remedies(option("--unknown other", "", "pools it with the rare ones"))
         raise TableError(
             f"column {quote(self.name)} has {found} in row {row + 1}, but the training table had "
             f"only {listing(known)}{remedy}."

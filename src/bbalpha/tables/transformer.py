@@ -1,6 +1,5 @@
 """The scikit-learn transformer: columns of a DataFrame as features, as on the command line."""
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils.validation import (
 )
 
 from bbalpha.tables.encoder import Encoder, drop_columns
-from bbalpha.tables.messages import for_python
+from bbalpha.tables.messages import TableError, check_choice, for_python, quote
 
 MOST_CLASSES = 20  # distinct whole numbers that may be labels rather than numbers
 
@@ -59,9 +58,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        text: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        missing: Sequence[str] = (),
+        text: Any = (),
+        drop: Any = (),
+        missing: Any = (),
         dayfirst: Any = None,
         unknown: Any = "other",
     ):
@@ -71,6 +70,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.missing = missing
         self.dayfirst = dayfirst
         self.unknown = unknown
+
+    @classmethod
+    def from_encoder(cls: type[Self], encoder: Encoder) -> Self:
+        """Return a fitted transformer around an encoder, such as one read from a file."""
+        self = cls(missing=encoder.missing)
+        names = [column.name for column in encoder.columns]
+        self.encoder_, self.n_features_in_ = encoder, len(names)
+        if names != _names_of_array(len(names)):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return self
 
     def fit(self: Self, X: Any, y: Any = None) -> Self:
         """Learn how to encode a table.
@@ -120,6 +129,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
     def _learn(self, X: Any, y: Any) -> np.ndarray:
+        for name in ("text", "drop", "missing"):
+            _check_texts(name, getattr(self, name))
+        check_choice(self.dayfirst, (None, True, False), "dayfirst")
         frame = self._frame(X, reset=True)
         with for_python():
             self.encoder_, features = Encoder.learn_and_encode(
@@ -144,7 +156,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
         import pandas
 
-        return pandas.DataFrame(X, columns=[f"x{number}" for number in range(X.shape[1])])
+        return pandas.DataFrame(X, columns=pandas.Index(_names_of_array(X.shape[1])))
+
+
+def _check_texts(name: str, values: Any) -> None:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise TableError(f"{name} must be a list of texts; got {name}={quote(values)}.")
+
+
+def _names_of_array(num_columns: int) -> list[str]:
+    return [f"x{number}" for number in range(num_columns)]
 
 
 def _targets(y: Any, frame: Any) -> np.ndarray | None:

@@ -17,9 +17,9 @@ from bbalpha.tables.messages import (
     is_text,
     quote,
 )
-from bbalpha.tables.numerals import Notation
+from bbalpha.tables.numerals import PLAIN_NOTATION, Notation
 from bbalpha.tables.reading import Reading
-from bbalpha.tables.tails import Tails
+from bbalpha.tables.tails import UNCHANGED, Tails
 
 DAYS_PER_YEAR, DAYS_PER_WEEK = 365.2425, 7
 SUNDAY = 4  # 1970-01-01 was the fifth day of a week that starts on Sunday
@@ -55,8 +55,8 @@ class NumberColumn:
     name: str
     fill: float = 0.0
     indicator: bool = False
-    notation: Notation = Notation()
-    tails: Tails = Tails()
+    notation: Notation = PLAIN_NOTATION
+    tails: Tails = UNCHANGED
     kind = "number"
 
     @classmethod
@@ -118,7 +118,7 @@ class DateColumn:
     indicator: bool = False
     dayfirst: bool | None = None
     parts: tuple[str, ...] = ()
-    tails: Tails = Tails()
+    tails: Tails = UNCHANGED
     kind = "date"
 
     @classmethod
@@ -307,13 +307,17 @@ def _check_flag(value: Any, what: str) -> None:
 def _tails(obj: Any, what: str) -> Tails:
     what = f"the tails of {what}"
     check_keys(obj, ("center", "width", "knee", "log_from"), what)
-    found = {
-        name: None if value is None else check_finite(value, f"{name} of {what}")
-        for name, value in obj.items()
-    }
-    for name in ("width", "knee", "log_from"):
-        if found[name] is not None and found[name] <= 0:
-            raise TableError(f"{name} of {what} must be positive; got {found[name]}.")
-    if found["center"] is None or found["width"] is None:
-        raise TableError(f"{what} must have a center and a width; got {quote(obj)}.")
-    return Tails(**found)
+    center = check_finite(obj["center"], f"the center of {what}")
+    width = _positive(obj["width"], f"the width of {what}")
+    knee, log_from = (
+        None if obj[name] is None else _positive(obj[name], f"{name} of {what}")
+        for name in ("knee", "log_from")
+    )
+    return Tails(center, width, knee, log_from)
+
+
+def _positive(value: Any, what: str) -> float:
+    number = check_finite(value, what)
+    if number <= 0:
+        raise TableError(f"{what} must be positive; got {number}.")
+    return number
