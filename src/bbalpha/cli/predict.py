@@ -67,7 +67,8 @@ def predict_table(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
     with keeping_programs(quiet):
-        predictions = model.predictions(model.features(frame, unknown), levels)
+        features = model.features(frame, unknown)
+        predictions = model.predictions(features, levels, show=not quiet)
     if output == STANDARD_OUTPUT:
         print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())
         return
