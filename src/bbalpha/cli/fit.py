@@ -1,7 +1,7 @@
 """`bbalpha fit`: from a table to a model file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -175,19 +175,15 @@ def fit_table(
     table = read_training_table(data, columns, quiet)
     check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
 
-    from bbalpha.cli.training import facts_after, facts_before, new_model, train
+    from bbalpha.cli.training import facts_before, new_model, train
 
     model = new_model(table, settings)
     if not quiet:
         print_facts(facts_before(data, model, len(table.inputs)))
     with keeping_programs(quiet):
         info = train(model, table, path)
-        if plot:
-            from bbalpha.cli.picture import draw_fit
-
-            draw_fit(plot, model, *table.some_rows())
-        if not quiet:
-            print_facts(facts_after(model, table, path, plot))
+        if plot or not quiet:
+            _report(model, table, path, plot, quiet)
     if info.stopped == "interrupted":
         steps = count(info.num_steps, "step")
         note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
@@ -199,3 +195,18 @@ def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
     if plot:
         check_picture(plot, "--plot")
         check_output(plot, "--plot", [data, path])
+
+
+def _report(model: Any, table: Any, path: Path, plot: Path | None, quiet: bool) -> None:
+    """Print the facts about a fitted model, and draw its picture, from the same outcomes."""
+    from bbalpha.cli.scores import outcomes_of
+    from bbalpha.cli.training import facts_after
+
+    inputs, targets = table.some_rows()
+    outcomes = outcomes_of(model, inputs, targets)
+    if plot:
+        from bbalpha.cli.picture import draw
+
+        draw(plot, model, inputs, targets, outcomes, "training")
+    if not quiet:
+        print_facts(facts_after(model, len(table.inputs), outcomes, path, plot))

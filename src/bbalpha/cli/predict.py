@@ -71,7 +71,8 @@ def predict_table(
         )
     with keeping_programs(quiet):
         features = model.features(frame, unknown, id, quiet)
-        predictions = with_ids(model.predictions(features, levels), model.ids(frame, id))
+        predictions = model.predictions(features, levels, show=not quiet)
+        predictions = with_ids(predictions, model.ids(frame, id))
     if output == STANDARD_OUTPUT:
         print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())
         return

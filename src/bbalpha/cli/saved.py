@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas
 
 from bbalpha.cli.doors import Refusal, refusing
+from bbalpha.cli.parts import in_parts
 from bbalpha.cli.printing import note
 from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
@@ -102,21 +104,25 @@ class Model:
     def _order(self) -> list[int]:
         return [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
 
-    def predictions(self, features: np.ndarray, levels: Sequence[float]) -> pandas.DataFrame:
+    def predictions(
+        self, features: np.ndarray, levels: Sequence[float], show: bool = False
+    ) -> pandas.DataFrame:
         """A row of predictions for every row of features.
 
         Args:
             features: The inputs.
             levels: Quantiles to predict, if the target is a number.
+            show: Whether to show a progress bar on a terminal.
         """
         if self.target.task == "classification":
-            probabilities = self.probabilities(features)
+            probabilities = in_parts(self.probabilities, features, show=show)
             labels = [self.target.classes[index] for index in probabilities.argmax(axis=1)]
             names = [f"p_{label}" for label in self.target.classes]
             table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
             table.insert(0, "prediction", labels)
             return table
-        described = self.estimator._described(features, levels)
+        ask = partial(self.estimator._described, levels=levels)
+        described = in_parts(ask, features, show=show)
         columns = {"mean": described.mean, "std": described.std}
         for index, level in enumerate(levels):
             columns[f"q{level!r}"] = described.quantiles[:, index]
