@@ -47,6 +47,7 @@ from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
 from .engine.cache import use_compilation_cache
 from . import metrics
+from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
@@ -115,6 +116,7 @@ __all__ = [
     "fit_many",
     "use_compilation_cache",
     "metrics",
+    "TableEncoder",
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",

@@ -88,6 +88,17 @@ class Posterior(eqx.Module):
     layout: Layout = eqx.field(static=True)
     info: FitInfo = FitInfo()
 
+    def __repr__(self) -> str:
+        q, prior = type(self.q).__name__, type(self.prior).__name__
+        num_data, info = _shown(self.num_data), self.info
+        leaves = f"{len(self.layout.paths)} array{'' if len(self.layout.paths) == 1 else 's'}"
+        return (
+            f"Posterior: {q} over {self.layout.size:,} numbers in {leaves}, prior {prior}\n"
+            f"    α = {_shown(self.alpha)}, N = {num_data}, energy = {_shown(self.energy)}\n"
+            f"    {info.num_steps:,} steps, {info.seconds:.1f} s, stopped: {info.stopped}, "
+            f"converged: {'yes' if info.converged else 'no'}"
+        )
+
     @property
     def mean(self) -> PyTree:
         """The mean of every parameter, in the tree of the model.
@@ -319,6 +330,13 @@ def map_rows(
         return on_device(whole[(slice(None),) * rows_axis + (slice(num_rows),)])
 
     return jax.tree.map(joined, *jax.tree.map(on_host, results))
+
+
+def _shown(number: Any) -> str:
+    """A number; the type and shape of several, or of one whose value is not known yet."""
+    if inside_program(number) or number.shape or isinstance(number, jax.ShapeDtypeStruct):
+        return f"{number.dtype}{list(number.shape)}"
+    return f"{float(number):.6g}"
 
 
 def _with_hyperparams(

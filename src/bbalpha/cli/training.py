@@ -7,10 +7,12 @@ from typing import Any
 
 import typer
 
-from bbalpha.cli.describe import columns_in_words, network_in_words, target_in_words
+from bbalpha.cli.describe import columns_in_words, ignored_in_words, network_in_words
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
+from bbalpha.cli.header import target_in_words
 from bbalpha.cli.printing import count, note
 from bbalpha.cli.saved import ESTIMATORS, Model, write_model
+from bbalpha.cli.scores import Outcomes
 from bbalpha.cli.training_table import TrainingTable
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.posterior import FitInfo
@@ -19,7 +21,7 @@ from bbalpha.posterior import FitInfo
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
     """A model for the table, not fitted yet."""
     estimator = ESTIMATORS[table.target.task](**settings)
-    return Model(estimator, table.encoder, table.target, table.dropped)
+    return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
 def train(model: Model, table: TrainingTable, path: Path) -> FitInfo:
@@ -46,22 +48,29 @@ def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
     """What will be fitted to which data."""
     return {
         "data": f"{data}: {count(num_rows, 'row')}",
-        "target": target_in_words(model.target),
+        "target": target_in_words(model.target.name, model.target.task, model.target.classes),
         "inputs": columns_in_words(model.encoder),
+        **({"ignored": ignored_in_words(model.encoder)} if model.encoder.ignored else {}),
         "network": network_in_words(model),
     }
 
 
 def facts_after(
-    model: Model, table: TrainingTable, path: Path, plot: Path | None
+    model: Model, num_rows: int, outcomes: Outcomes, path: Path, plot: Path | None
 ) -> dict[str, str]:
-    """The result of the fit, and the files that hold it."""
+    """The result of the fit, and the files that hold it.
+
+    Args:
+        model: The fitted model.
+        num_rows: The rows that it was fitted to.
+        outcomes: What it says about some of them.
+        path: The model file.
+        plot: The picture, if there is one.
+    """
     posterior = model.estimator.posterior_
     energy = float(posterior.energy)
-    inputs, targets = table.some_rows()
-    likelihood = model.estimator.score_samples(inputs, targets).mean()
-    num_rows = len(table.inputs)
-    share = "" if len(inputs) == num_rows else f" ({len(inputs):,} of {num_rows:,} rows)"
+    likelihood, num_scored = outcomes.log_densities.mean(), len(outcomes.log_densities)
+    share = "" if num_scored == num_rows else f" ({num_scored:,} of {num_rows:,} rows)"
     return {
         "epochs": f"{model.estimator.n_iter_:,}{_ending(posterior.info.stopped)}",
         "converged": "yes" if posterior.info.converged else "no",
