@@ -9,9 +9,10 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
+from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
@@ -45,6 +46,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.
+        encoder_: The `TableEncoder` of a DataFrame, or None.
 
     >>> from sklearn.datasets import load_iris
     >>> model = bb.BBAlphaClassifier(hidden_layer_sizes=(), max_epochs=200, random_state=0)
@@ -117,7 +119,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         self, X: Any, y: Any, reset: bool, classes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs as a float64 matrix, labels as a column of class numbers."""
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
+        X, y = checked(self, X, y, reset=reset)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         if reset:

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import CappedGaussian, Distribution
@@ -28,6 +28,7 @@ from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
+from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
     Head,
@@ -91,6 +92,7 @@ class Estimator(BaseEstimator, ABC):
         *,
         alpha: Any = "auto",
         likelihood: Any = "auto",
+        encoder: Any = "auto",
         prior: Any = "scaled",
         prior_scale: Any = 1.0,
         learn_prior: Any = "auto",
@@ -115,6 +117,8 @@ class Estimator(BaseEstimator, ABC):
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
                 for numbers from 30 rows on, and 0 for fewer rows and for classes.
             likelihood: The distribution of targets given the outputs of the network.
+            encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
+                that they may hold texts, dates and gaps; None to take numbers only.
             prior: "scaled" for deviations of 1/√(number of inputs) in each layer and a linear path
                 from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
                 path.
@@ -140,6 +144,7 @@ class Estimator(BaseEstimator, ABC):
         self.activation = activation
         self.alpha = alpha
         self.likelihood = likelihood
+        self.encoder = encoder
         self.prior = prior
         self.prior_scale = prior_scale
         self.learn_prior = learn_prior
@@ -365,12 +370,12 @@ class Estimator(BaseEstimator, ABC):
 
     def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()
-        return Network(self.n_features_in_, tuple(hidden), self._heads(), self.prior)
+        return Network(self.input_units_.mean.size, tuple(hidden), self._heads(), self.prior)
 
     def _summary(self, X: Any, function: Callable, *args: Any) -> Any:
         """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
         return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
 
@@ -394,7 +399,7 @@ class Estimator(BaseEstimator, ABC):
         """Draws of targets in the units of the network, each with its own weights."""
         check_is_fitted(self)
         check_counts(n_samples=n_samples)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         of_weights, of_targets = jax.random.split(jax.random.key(seed))
         outputs = self.posterior_.predict(

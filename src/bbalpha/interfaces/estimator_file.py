@@ -99,10 +99,12 @@ def _section(estimator: Any) -> dict[str, Any]:
     settings |= {name: bool(settings[name]) for name in FLAGS}
     seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
     settings["random_state"] = int(seed) if isinstance(seed, int) else None
+    encoder = estimator.encoder_
     return {
         "class": type(estimator).__name__,
         "settings": settings,
         "seed": estimator._seed,
+        "encoder": None if encoder is None else encoder.encoder_.to_json(),
         "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
         "input_units": _units(estimator.input_units_, *INPUT_UNITS),
         "target_units": _units(estimator.target_units_, *TARGET_UNITS),
@@ -116,7 +118,7 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     check_settings(estimator)
     estimator.input_units_ = InputUnits(*_columns(section["input_units"], *INPUT_UNITS))
     estimator.target_units_ = Standardizer(*_columns(section["target_units"], *TARGET_UNITS))
-    estimator.n_features_in_ = estimator.input_units_.mean.size
+    _set_encoder(estimator, section["encoder"])
     _set_feature_names(estimator, section["feature_names"])
     _check_targets(estimator, section["targets"])
     estimator._restore_targets(section["targets"])
@@ -155,6 +157,8 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
 
 def _is_like(value: Any, default: Any) -> bool:
     """Whether a setting is a flag, a number or None as its default allows."""
+    if value is None and isinstance(default, str):
+        return True  # `check_settings` tells
     if value is None or isinstance(default, bool):
         return type(value) is type(default)
     if default is None or isinstance(default, int | float):
@@ -200,6 +204,24 @@ def _check_leaves(estimator: Any, found: Any) -> None:
     """Raise unless the leaves are the network's."""
     if not _same(found, leaves_of(Layout.of(estimator._network().shapes()))):
         raise ValueError(f"params is {reprlib.repr(found)}.")
+
+
+def _set_encoder(estimator: Any, described: Any) -> None:
+    """Set the encoder, if there is one, and the number of columns that it takes."""
+    num_features = estimator.input_units_.mean.size
+    estimator.encoder_, estimator.n_features_in_ = None, num_features
+    if described is None:
+        return
+    from bbalpha.tables import Encoder  # needs pandas and pyarrow
+    from bbalpha.tables.transformer import TableEncoder
+
+    encoder = Encoder.from_json(described)
+    if len(encoder.feature_names) != num_features:
+        raise ValueError(
+            f"encoder makes {len(encoder.feature_names)} features for {num_features} inputs."
+        )
+    estimator.encoder_ = TableEncoder.from_encoder(encoder)
+    estimator.n_features_in_ = estimator.encoder_.n_features_in_
 
 
 def _set_feature_names(estimator: Any, names: Any) -> None:

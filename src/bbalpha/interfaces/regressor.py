@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Standardizer, standardize
 from bbalpha.counts import NegativeBinomial, Poisson
 from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.bounded import UNLIMITED, Bounded
+from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
@@ -66,6 +67,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.
+        encoder_: The `TableEncoder` of a DataFrame, or None.
         n_outputs_: Number of columns of the targets.
 
     >>> import numpy as np
@@ -161,9 +163,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Both as float64 matrices."""
-        X, y = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, y_numeric=True, multi_output=True
-        )
+        X, y = checked(self, X, y, reset=reset, y_numeric=True, multi_output=True)
         if reset:
             self._is_vector = y.ndim == 1
             self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]

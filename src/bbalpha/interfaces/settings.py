@@ -30,6 +30,8 @@ def check_settings(estimator: Any) -> None:
     _check_choice("activation", estimator.activation, ACTIVATIONS)
     _check_choice("likelihood", estimator.likelihood, ("auto", *estimator._likelihoods))
     _check_choice("prior", estimator.prior, PRIORS)
+    if estimator.encoder is not None:
+        _check_choice("encoder", estimator.encoder, ("auto",))
     if isinstance(estimator.alpha, str):
         _check_choice("alpha", estimator.alpha, ("auto",))
     if isinstance(estimator.learn_prior, str):
