@@ -123,8 +123,9 @@ class Estimator(BaseEstimator, ABC):
                 from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
                 path.
             prior_scale: Factor on the prior standard deviations of weights and biases.
-            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases;
-                "auto" does so for the scaled prior.
+            learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
+                and for the other weights and biases of each layer; "auto" does so for the scaled
+                prior.
             num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
                 `bbalpha.fit` has 100 as in the paper.
             batch_size: Rows per minibatch.
@@ -307,7 +308,7 @@ class Estimator(BaseEstimator, ABC):
             key=threefry.key_of(self._seed),
             alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
             prior=prior or network.prior_around(level, float(self.prior_scale)),
-            learn_prior=self._learns_prior() and prior is None,
+            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
