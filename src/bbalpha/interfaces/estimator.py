@@ -40,7 +40,7 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
-from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
 from bbalpha.interfaces.training import all_or_nothing, quiet_fit
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
@@ -115,7 +115,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                for numbers from 30 rows on, and 0 for fewer rows and for classes.
+                from 30 rows on and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -244,10 +244,6 @@ class Estimator(BaseEstimator, ABC):
         """The typical value of each output, around which the last biases start."""
 
     @abstractmethod
-    def _power(self, rows: Rows) -> float:
-        """The default α for these rows."""
-
-    @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
         """The groups by which held-out rows are stratified."""
 
@@ -306,7 +302,7 @@ class Estimator(BaseEstimator, ABC):
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
+            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
             prior=prior or network.prior_around(level, float(self.prior_scale)),
             learn_prior=network.factors() if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
