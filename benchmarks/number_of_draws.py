@@ -27,7 +27,9 @@ def main():
         for name, problem in cases.REFERENCES.items():
             number = draws_for("natural", problem.params, None)
             results = {f: measured(problem, alpha, int(f * number)) for f in FACTORS}
-            cells = " | ".join(f"{1e3 * seconds:.0f} ms{mark}" for seconds, mark in results.values())
+            cells = " | ".join(
+                f"{1e3 * seconds:.0f} ms{mark}" for seconds, mark in results.values()
+            )
             print(f"| {name} | {alpha:g} | {number} | {cells} |", flush=True)
             done = [seconds for seconds, mark in results.values() if not mark]
             best.append(min(done))

@@ -67,6 +67,11 @@ class Convergence:
     converged: bool = False
     num_lowered: int = 0
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether more steps would tell nothing, because the energy hardly depends on q."""
+        return self.is_flat and self.movement is not NOT_JUDGED
+
     def next_round(self, natural: NaturalState) -> NaturalState:
         """Take in a record if it is long enough; lower the rate if that helps."""
         if int(natural.record.num_steps) < self.round_steps or self.converged:

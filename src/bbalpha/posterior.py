@@ -42,8 +42,9 @@ class FitInfo:
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
     held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
-    is used up), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
-    it is "running". `converged` says whether the result had stopped moving.
+    is used up, or the energy hardly depends on q), "early", "callback", "interrupted" or
+    "non-finite"; while a callback looks at it, it is "running". `converged` says whether the result
+    had stopped moving.
     """
 
     energies: tuple[float, ...] = ()

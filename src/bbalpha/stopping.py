@@ -93,7 +93,11 @@ class Watch:
             return state, "callback"
         if is_over:
             return state, "early"
-        return state, "converged" if self.judge and self.judge.converged else None
+        if self.judge is None:
+            return state, None
+        if self.judge.converged:
+            return state, "converged"
+        return state, "finished" if self.judge.is_hopeless else None
 
     def result(self, state: FitState, stopped: str) -> FitState:
         """The state that the fit returns: the best one, the average, or the last."""
