@@ -108,8 +108,8 @@ def fit(
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; by default 32, but for natural gradients all data up to 131,072 rows, else
-            8,192.
+        batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
+            else 8,192.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
             up to 512, so that they can be matched.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
@@ -163,7 +163,7 @@ def fit(
         check_early_stopping(state, early_stopping)
     steps = steps_for(plan, optimizer, num_samples)
     run = partial(steps, rows=rows, batch_size=plan.batch_size)
-    watch = Watch(plan, judge_of(state, tolerance), early_stopping, callback)
+    watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     order = no_order(rows, plan.batch_size)
     with_energy = ending(run, rows, plan, state, order)
     state, energies, stopped = train(run, state, order, plan, watch, progress)

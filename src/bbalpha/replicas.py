@@ -163,7 +163,7 @@ _posteriors = jax.vmap(FitState.posterior)
 def _watches(state: FitState, plan: Plan, tolerance: float) -> list[Watch]:
     """A watch for every replica."""
     ones = (replica_of(state, replica) for replica in range(len(state.alpha)))
-    return [Watch(plan, judge_of(one, tolerance)) for one in ones]
+    return [Watch(plan, judge_of(one, plan, tolerance)) for one in ones]
 
 
 def _start_replicas(

@@ -221,6 +221,15 @@ def shown(leaf: Any) -> str:
     return " ".join(text.split())
 
 
+def name_of(path: str, index: tuple[int, ...]) -> str:
+    """The name of a number: the path with a bare first key, then its place in the array."""
+    place = f"[{', '.join(map(str, index))}]" if index else ""
+    if path.startswith("['"):
+        key, _, rest = path[2:].partition("']")
+        return key + rest + place
+    return (path.removeprefix(".") if path.startswith(".") else f"params{path}") + place
+
+
 def _free_shape(transform: Any, shape: Shape) -> Shape:
     return transform.free_shape(shape) if hasattr(transform, "free_shape") else shape
 
