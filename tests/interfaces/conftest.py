@@ -28,7 +28,7 @@ def table():
     numbers = signal + random.normal(size=NUM_DATA)
     noisy = signal + 3 * random.normal(size=NUM_DATA)
     labels = np.where(noisy > signal.mean(), "yes", "no")
-    return Table(inputs, signal, numbers, labels, inputs[:5] + [0.5, 0.05])
+    return Table(inputs, signal, numbers, labels, inputs[:5] + np.array([0.5, 0.05]))
 
 
 @pytest.fixture(scope="session")

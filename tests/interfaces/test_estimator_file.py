@@ -249,7 +249,7 @@ def test_a_setting_that_no_file_can_hold_is_reported_and_nothing_is_written(path
 
 def test_a_setting_changed_after_the_fit_so_that_no_file_would_be_read_is_reported(path):
     model = invented(bb.BBAlphaRegressor(())).set_params(hidden_layer_sizes=(3,))
-    message = r"saved: the network has 21 weights and biases, but .q.mean has shape \(3,\)\.$"
+    message = r"saved: the network has 21 weights and biases, but .q.mean has shape \(6,\)\.$"
     with pytest.raises(ValueError, match=message):
         model.save(path)
 
@@ -441,6 +441,7 @@ ALLOWED = {
     "learning_rate": {"none", "large"},
     "max_epochs": {"none"},
     "random_state": {"none"},
+    "encoder": {"none"},
     "learn_prior": {"true"},
     "early_stopping": {"true"},
     "warm_start": {"true"},
@@ -466,9 +467,14 @@ ELSE = {
     ],
     ("estimator", "settings", "activation"): ["identity", "eval", ["relu"]],
     ("estimator", "settings", "likelihood"): ["gaussian", "probit", ["softmax"]],
+    ("estimator", "settings", "alpha"): ["Auto", "0.5", ["auto"], True],
+    ("estimator", "settings", "encoder"): ["none", ["auto"], {"auto": 1}, True],
+    ("estimator", "settings", "prior"): ["flat", "paper", ["scaled"], "scaled\n"],
+    ("estimator", "settings", "learn_prior"): ["Auto", 0, 1, 1.0, ["auto"], "true"],
     ("estimator", "settings", "num_predictive_samples"): [0, 10**30, 1.5, "1000"],
     ("estimator", "settings", "random_state"): [2**32, 0.5, "0"],
     ("estimator", "seed"): [2**31, 0.0, "7"],
+    ("estimator", "encoder"): ["auto", [{}], {"columns": []}, {"__class__": "os.system"}],
     ("estimator", "feature_names"): [
         *([str(n) for n in range(15)], list(range(16)), "abcdefghijklmnop", [None] * 16, [[]] * 16),
     ],
@@ -478,7 +484,24 @@ ELSE = {
     ("estimator", "input_units", "scale"): [
         *([1.0] * 15, [0.0] * 16, [-1.0] * 16, [float("inf")] * 16, [[1.0]] * 16, [10**400] * 16),
     ],
-    ("estimator", "input_units"): [{"mean": [0.0], "scale": [1.0]}, [[0.0] * 16, [1.0] * 16]],
+    ("estimator", "input_units", "lower"): [
+        *(
+            [-9.0] * 15,
+            [9.0] * 16,
+            ["-9"] * 16,
+            [float("nan")] * 16,
+            [-9] * 16,
+            [-float("inf")] * 16,
+        ),
+    ],
+    ("estimator", "input_units", "upper"): [
+        *([9.0] * 17, [-9.0] * 16, [[9.0]] * 16, [float("inf")] * 16, [True] * 16, [10**400] * 16),
+    ],
+    ("estimator", "input_units"): [
+        {"mean": [0.0] * 16, "scale": [1.0] * 16},
+        {"mean": [0.0], "scale": [1.0], "lower": [-1.0], "upper": [1.0]},
+        [[0.0] * 16, [1.0] * 16, [-1.0] * 16, [1.0] * 16],
+    ],
     ("estimator", "input_units", "median"): [[0.0] * 16],
     ("estimator", "target_units", "mean"): [[1.0], [0.0, 0.0]],
     ("estimator", "target_units", "scale"): [[2.0], [float("nan")]],
@@ -502,6 +525,9 @@ SWAPPED_SETTINGS = [
     ("max_epochs", "batch_size"),
     ("validation_fraction", "patience"),
     ("learning_rate", "prior_scale"),
+    ("prior", "likelihood"),
+    ("prior", "learn_prior"),
+    ("encoder", "prior"),
 ]
 
 
@@ -667,7 +693,7 @@ def read():
     estimator_file.read(path, {x.__name__: x for x in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)})
 
 path, margin = sys.argv[1], int(sys.argv[2])
-import jax.experimental.multihost_utils  # which jax may load later
+import bbalpha.tables.transformer, jax.experimental.multihost_utils  # which may be loaded later
 read()  # so that imports are not counted
 used = 1024 * int(re.search(r"VmSize:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 resource.setrlimit(resource.RLIMIT_AS, (used + margin, used + margin))

@@ -1,7 +1,6 @@
 """The door of the estimators: a DataFrame, a matrix or a list becomes a matrix of numbers."""
 
 import math
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -47,12 +46,13 @@ def check_numbers(y: Any) -> None:
         ValueError: With the first such value.
     """
     array = np.asarray(y)
-    if array.dtype.kind in "biufc" or array.ndim == 0:  # the rest is left to scikit-learn
-        return
-    wrong = next((x for x in array.ravel().tolist() if not isinstance(x, Number)), None)
-    if array.dtype.kind != "O" or isinstance(wrong, str | bytes):
-        remedy = " Convert them with y.astype(float)." if isinstance(wrong, str) else ""
-        raise ValueError(f"y must hold numbers; got {wrong!r} of type {array.dtype}.{remedy}")
+    if array.dtype.kind in "biufc" or array.ndim == 0 or array.size == 0:
+        return  # or scikit-learn finds the fault
+    is_mixed = array.dtype.kind == "O"
+    values = (x for x in array.ravel() if not is_mixed or isinstance(x, str | bytes))
+    if (wrong := next(values, None)) is not None:
+        remedy = " Convert texts with y.astype(float)." if isinstance(wrong, str) else ""
+        raise ValueError(f"y must hold numbers; got {str(wrong)!r}.{remedy}")
 
 
 def _dense(X: Any) -> Any:
