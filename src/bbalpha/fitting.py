@@ -51,7 +51,7 @@ def fit(
     key: Key[Array, ""],
     alpha: float | Array | Schedule = 0.5,
     prior: Prior = 1.0,
-    learn_prior: bool = False,
+    learn_prior: bool | PyTree = False,
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
@@ -89,7 +89,9 @@ def fit(
             and functions, each the log-density of its leaf and summed over its entries; or as a
             `Distribution` over the free numbers. A deviation of a parameter with a transform is one
             of its free numbers. Functions take parameters in your units: the Jacobian is added.
-        learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
+        learn_prior: learn factors on the prior's variances: True for one per leaf of `params`, or a
+            tree like `params` of initial factors, each of a shape that broadcasts to its leaf. For
+            weights of shape (units, inputs), `np.ones((units, 1))` gives each unit its own.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         transforms: the constraints of some parameters, such as `{"scale": bb.positive}`: a
             dictionary, nested as `params` is, or a tree like `params` with None for the free ones;

@@ -45,7 +45,7 @@ def fit_many(
     keys: Key[Array, " replicas"],
     alpha: Any = 0.5,
     prior: Prior = 1.0,
-    learn_prior: bool = False,
+    learn_prior: bool | PyTree = False,
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,

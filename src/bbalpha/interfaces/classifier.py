@@ -30,6 +30,7 @@ KINDS = {
     "T": (np.dtypes.StringDType(), str),
 }
 
+LOGIT_SCALE = 4.0  # prior deviation of what all hidden units contribute to a logit
 BLOCK = 32  # draws whose probabilities are added in float32
 
 
@@ -177,13 +178,10 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         return Probit() if self.likelihood == "probit" else Categorical()
 
     def _heads(self) -> tuple[Head, ...]:
-        return (Head(1 if self.likelihood == "probit" else len(self.classes_)),)
+        return (Head(1 if self.likelihood == "probit" else len(self.classes_), LOGIT_SCALE),)
 
     def _level(self, rows: Rows) -> np.ndarray:
         return np.zeros(self._heads()[0].num_outputs)
-
-    def _power(self, rows: Rows) -> float:
-        return 0.0  # ½ is under-confident about classes
 
     def _strata(self, rows: Rows) -> np.ndarray:
         return rows.targets

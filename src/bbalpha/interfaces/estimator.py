@@ -39,7 +39,7 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
-from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
 from bbalpha.interfaces.training import (
     Rows,
     all_or_nothing,
@@ -111,7 +111,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                for numbers from 30 rows on, and 0 for fewer rows and for classes.
+                from 30 rows on and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -119,8 +119,9 @@ class Estimator(BaseEstimator, ABC):
                 from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
                 path.
             prior_scale: Factor on the prior standard deviations of weights and biases.
-            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases;
-                "auto" does so for the scaled prior.
+            learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
+                and for the other weights and biases of each layer; "auto" does so for the scaled
+                prior.
             num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
                 `bbalpha.fit` has 100 as in the paper.
             batch_size: Rows per minibatch.
@@ -253,10 +254,6 @@ class Estimator(BaseEstimator, ABC):
         """The typical value of each output, around which the last biases start."""
 
     @abstractmethod
-    def _power(self, rows: Rows) -> float:
-        """The default α for these rows."""
-
-    @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
         """The groups by which held-out rows are stratified."""
 
@@ -315,9 +312,9 @@ class Estimator(BaseEstimator, ABC):
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
+            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
             prior=prior or network.prior_around(level, float(self.prior_scale)),
-            learn_prior=self._learns_prior() and prior is None,
+            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),

@@ -33,7 +33,6 @@ NOISE_BIAS_SCALE = 1.5  # prior deviation of the log-variance at the center of t
 LOWEST_NOISE, HIGHEST_NOISE = np.log(1e-6), np.log(4.0)  # relative to the targets' variance
 HIGHEST_COUNT = 3.0  # log-rate above that of the average count: 20 times as many
 
-ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a logarithm
 
 
@@ -250,9 +249,6 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def _likelihood(self) -> str:
         """The name of the likelihood, of which the first is the default."""
         return self._likelihoods[0] if self.likelihood == "auto" else self.likelihood
-
-    def _power(self, rows: Rows) -> float:
-        return 0.5 if len(rows.inputs) >= ENOUGH_ROWS else 0.0
 
     def _strata(self, rows: Rows) -> None:
         return None

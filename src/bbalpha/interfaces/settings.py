@@ -13,6 +13,7 @@ from bbalpha.interfaces.network import ACTIVATIONS
 NUM_SAMPLES = 50
 HIDDEN = (50,)
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
+ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 PRIORS = ("scaled", "paper")
 
 AUTOMATIC = {  # settings that may be "auto", and what else they may be
@@ -54,6 +55,11 @@ def check_settings(estimator: Any) -> None:
         if not (is_default or (isinstance(value, Real) and 0 < float(value) < highest)):
             rule = "positive and finite" if highest == np.inf else f"between 0 and {highest}"
             raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
+
+
+def default_alpha(num_rows: int) -> float:
+    """The power that `alpha="auto"` stands for."""
+    return 0.5 if num_rows >= ENOUGH_ROWS else 0.0
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:
