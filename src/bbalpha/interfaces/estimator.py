@@ -25,7 +25,6 @@ from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
-from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.door import checked
@@ -41,21 +40,18 @@ from bbalpha.interfaces.network import (
     summarized,
 )
 from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
-from bbalpha.interfaces.training import all_or_nothing, quiet_fit
+from bbalpha.interfaces.training import (
+    Rows,
+    all_or_nothing,
+    check_continues,
+    hold_out,
+    quiet_fit,
+)
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
-from bbalpha.stopping import EarlyStopping
 
 Self = TypeVar("Self", bound="Estimator")
-
-
-class Rows(NamedTuple):
-    """Training data in the units of the network."""
-
-    inputs: Any
-    targets: Any
-    sample_weight: np.ndarray
 
 
 class Uncertainty(NamedTuple):
@@ -169,7 +165,8 @@ class Estimator(BaseEstimator, ABC):
         was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
 
         Args:
-            X: Inputs, of shape (rows, features); they are standardized internally.
+            X: Inputs, of shape (rows, features); they are standardized internally. A sparse matrix
+                is made dense, if it has at most 2²⁸ cells.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
 
@@ -203,6 +200,14 @@ class Estimator(BaseEstimator, ABC):
         )
         return np.asarray(densities, np.float64) - float(self.target_units_.log_scale)
 
+    def outside(self, X: Any) -> np.ndarray:
+        """Whether any input of each row lies beyond the limits, so that predictions clip it.
+
+        The limits are the ends of the training range, moved outwards by half its width.
+        """
+        check_is_fitted(self)
+        return self.input_units_.is_outside(checked(self, X, reset=False)).any(axis=1)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.
 
@@ -222,6 +227,11 @@ class Estimator(BaseEstimator, ABC):
         """
         estimator, _ = estimator_file.read(path, {cls.__name__: cls})
         return estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @abstractmethod
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -294,8 +304,8 @@ class Estimator(BaseEstimator, ABC):
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
-            self._check_continues(last)
-        training, early_stopping = self._hold_out(rows)
+            check_continues(self, last)
+        training, early_stopping = hold_out(self, rows)
         level, network = self._level(training), self._network()
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
@@ -328,39 +338,6 @@ class Estimator(BaseEstimator, ABC):
                 SklearnConvergenceWarning,
             )
         return posterior
-
-    def _check_continues(self, last: Posterior) -> None:
-        """Raise if the last posterior belongs to another network."""
-        if last.layout != Layout.of(self._network().shapes()):
-            shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
-            raise ValueError(
-                "hidden_layer_sizes must be the same as in the last fit to continue it; got "
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
-            )
-        expected = self._new_likelihood(np.zeros(self._network().num_outputs))
-        if jax.tree.structure(last.hyperparams) != jax.tree.structure(expected):
-            found = getattr(last.hyperparams, "likelihood", last.hyperparams)
-            raise ValueError(
-                "likelihood must be the same as in the last fit to continue it; got "
-                f"likelihood={self.likelihood!r} after a {type(found).__name__}."
-            )
-
-    def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
-        """The rows to train on and, with early stopping, the held-out rows."""
-        if not self.early_stopping:
-            return rows, None
-        from sklearn.model_selection import train_test_split  # a tenth of a second, rarely needed
-
-        parts = train_test_split(
-            np.arange(len(rows.inputs)),
-            test_size=self.validation_fraction,
-            random_state=self._seed,
-            stratify=self._strata(rows),
-        )
-        training, held_out = (Rows(*(column[part] for column in rows)) for part in parts)
-        data = Dataset(held_out.inputs, held_out.targets)
-        rule = EarlyStopping(data, self.patience, sample_weight=held_out.sample_weight)
-        return training, rule
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)

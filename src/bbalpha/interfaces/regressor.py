@@ -8,15 +8,15 @@ from jaxtyping import Array
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bbalpha.data import Standardizer, standardize
 from bbalpha.counts import NegativeBinomial, Poisson
+from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.bounded import UNLIMITED, Bounded
-from bbalpha.interfaces.door import checked
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.door import check_numbers, checked
+from bbalpha.interfaces.estimator import Estimator, Uncertainty
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
-from bbalpha.interfaces.training import all_or_nothing
+from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
@@ -162,6 +162,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Both as float64 matrices."""
+        check_numbers(y)
         X, y = checked(self, X, y, reset=reset, y_numeric=True, multi_output=True)
         if reset:
             self._is_vector = y.ndim == 1

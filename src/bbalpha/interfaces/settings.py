@@ -17,6 +17,11 @@ COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without unit
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 PRIORS = ("scaled", "paper")
 
+AUTOMATIC = {  # settings that may be "auto", and what else they may be
+    "alpha": ("a number", Real),
+    "encoder": ("None", type(None)),
+    "learn_prior": ("True, False", bool | np.bool_),
+}
 POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
 
 
@@ -32,12 +37,10 @@ def check_settings(estimator: Any) -> None:
     _check_choice("activation", estimator.activation, ACTIVATIONS)
     _check_choice("likelihood", estimator.likelihood, ("auto", *estimator._likelihoods))
     _check_choice("prior", estimator.prior, PRIORS)
-    if estimator.encoder is not None:
-        _check_choice("encoder", estimator.encoder, ("auto",))
-    if isinstance(estimator.alpha, str):
-        _check_choice("alpha", estimator.alpha, ("auto",))
-    if isinstance(estimator.learn_prior, str):
-        _check_choice("learn_prior", estimator.learn_prior, ("auto",))
+    for name, (rule, kind) in AUTOMATIC.items():
+        value = getattr(estimator, name)
+        if not (isinstance(value, kind) or (isinstance(value, str) and value == "auto")):
+            raise ValueError(f"{name} must be {rule} or 'auto'; got {name}={value!r}.")
     sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
     if sizes.ndim != 1 or (sizes.size and not (sizes.dtype.kind in "iu" and sizes.min() > 0)):
         raise ValueError(
