@@ -11,10 +11,10 @@ from .likelihoods import (
     HeteroscedasticGaussian,
     Likelihood,
     OrderedLikelihood,
-    Poisson,
     Probit,
     StudentT,
 )
+from .counts import NegativeBinomial, Poisson
 from .predictive import (
     predictive_cdf,
     predictive_log_density,
@@ -47,6 +47,7 @@ from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
 from .engine.cache import use_compilation_cache
 from . import metrics
+from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
@@ -72,9 +73,10 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Likelihood",
     "OrderedLikelihood",
-    "Poisson",
     "Probit",
     "StudentT",
+    "NegativeBinomial",
+    "Poisson",
     "predictive_cdf",
     "predictive_log_density",
     "predictive_mean",
@@ -114,6 +116,7 @@ __all__ = [
     "fit_many",
     "use_compilation_cache",
     "metrics",
+    "TableEncoder",
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",

@@ -63,12 +63,12 @@ def test_evaluate_scores_classes(folder, states, done, encoded, scores):
 
 
 def test_a_single_row_has_no_standard_error(folder, states, tmp_path, scores):
-    write_table(read_table(folder / "states.csv.gz").head(1), tmp_path / "one.csv")
+    write_table(read_table(folder / "states.csv.gz").slice(0, 1), tmp_path / "one.csv")
     assert scores(states, tmp_path / "one.csv")["log_likelihood_standard_error"] is None
 
 
 def test_a_target_is_needed_to_evaluate(folder, prices, tmp_path, refused):
-    frame = read_table(folder / "prices.csv").drop(columns="price")
+    frame = read_table(folder / "prices.csv").drop_columns("price")
     write_table(frame, tmp_path / "new.csv")
     message = refused(tmp_path, "evaluate", prices, tmp_path / "new.csv")
     assert message.startswith("target 'price' is not a column of the table (the columns are 'id'")

@@ -6,24 +6,30 @@ from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
 from bbalpha.tables import Encoder
 from bbalpha.tables.messages import join, quote
+from bbalpha.tables.text_column import TextColumn
 
 NUM_NAMED = 6  # columns of one kind that are named
 
 
 def columns_in_words(encoder: Encoder) -> str:
     """The number of columns, features and columns of each kind; dates and text are named."""
-    columns = encoder.columns
-    numbers, dates, texts = (
-        [column for column in columns if column.kind == kind] for kind in ("number", "date", "text")
-    )
-    parts = [count(len(numbers), "number")] if numbers else []
-    if dates:
+    columns = {
+        kind: [column for column in encoder.columns if column.kind == kind]
+        for kind in ("number", "boolean", "date", "text")
+    }
+    parts = [count(len(columns[kind]), kind) for kind in ("number", "boolean") if columns[kind]]
+    if dates := columns["date"]:
         parts.append(f"{count(len(dates), 'date')} ({_named([quote(c.name) for c in dates])})")
-    if texts:
-        words = [f"{quote(c.name)} in {len(c.categories)} categories" for c in texts]
+    if texts := [column for column in encoder.columns if isinstance(column, TextColumn)]:
+        words = [f"{quote(c.name)} in {c.num_texts:,} categories" for c in texts]
         parts.append(f"{count(len(texts), 'text')} ({_named(words)})")
     features = count(len(encoder.feature_names), "feature")
-    return f"{count(len(columns), 'column')}, {features}: {join(parts)}"
+    return f"{count(sum(map(len, columns.values())), 'column')}, {features}: {join(parts)}"
+
+
+def ignored_in_words(encoder: Encoder) -> str:
+    """The columns that make no feature, with the reasons."""
+    return _named([f"{quote(column.name)} {column.reason}" for column in encoder.ignored])
 
 
 def network_in_words(model: Model) -> str:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from bbalpha.cli.doors import refusing
-from bbalpha.cli.options import Json, ModelFile, NewData, Unknown
+from bbalpha.cli.options import Json, ModelFile, NewData, SkipMissingTarget, Unknown
 from bbalpha.cli.paths import check_input, check_output, check_picture
-from bbalpha.cli.printing import print_facts, print_json
+from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 
 NAMES = {
@@ -24,7 +24,8 @@ NAMES = {
 def evaluate_model(
     model_file: ModelFile,
     data: NewData,
-    unknown: Unknown = "error",
+    unknown: Unknown = "other",
+    skip_missing_target: SkipMissingTarget = False,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -59,7 +60,10 @@ def evaluate_model(
     from bbalpha.cli.scores import outcomes_of, scores_of
 
     model = read_model(model_file)
-    features, targets = model.features(frame, unknown), model.targets(frame)
+    if skip_missing_target:
+        frame, num_skipped = model.rows_with_target(frame)
+        note(f"{count(num_skipped, 'row')} without a target left out.", json)
+    features, targets = model.features(frame, unknown, quiet=json), model.targets(frame)
     with keeping_programs(json), refusing(ValueError):
         outcomes = outcomes_of(model, features, targets, show=not json)
         scores = scores_of(model, outcomes, targets)

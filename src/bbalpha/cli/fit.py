@@ -6,7 +6,19 @@ from typing import Annotated, Any
 import typer
 
 from bbalpha.cli.doors import INTERRUPTED
-from bbalpha.cli.options import Quiet, choice, finite_number, hidden_sizes, whole_number
+from bbalpha.cli.options import (
+    DayFirst,
+    Drop,
+    Id,
+    Missing,
+    Quiet,
+    SkipMissingTarget,
+    Text,
+    choice,
+    finite_number,
+    hidden_sizes,
+    whole_number,
+)
 from bbalpha.cli.paths import check_input, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts
 from bbalpha.cli.programs import keeping_programs
@@ -88,24 +100,12 @@ def fit_table(
             "classes: softmax (default) or probit.",
         ),
     ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Treat a column of numbers or dates as text; repeatable."
-        ),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Leave out a column; repeatable.")
-    ] = None,
-    impute: Annotated[
-        str | None,
-        typer.Option(
-            metavar="median",
-            parser=choice("--impute", ("median",)),
-            help="Fill missing numbers and dates with the median of their column; by default they "
-            "are refused.",
-        ),
-    ] = None,
+    text: Text = None,
+    drop: Drop = None,
+    id: Id = None,
+    missing: Missing = None,
+    dayfirst: DayFirst = None,
+    skip_missing_target: SkipMissingTarget = False,
     samples: Annotated[
         int,
         typer.Option(
@@ -142,13 +142,14 @@ def fit_table(
 ) -> None:
     """Fit a Bayesian neural network to a table and write it to a file.
 
-    Every column except the target is an input. Its cells decide whether it holds numbers, dates
-    (2024-12-31) or text. Ctrl-C ends the fit early and keeps the posterior reached so far.
+    Every column except the target is an input. Its cells decide whether it holds numbers, dates,
+    yes and no, or text; columns that cannot help are ignored. Ctrl-C ends the fit early and keeps
+    the posterior reached so far.
 
     \b
     bbalpha fit houses.csv --target price
     bbalpha fit houses.csv --target price --hidden 100,50 --alpha 1 --plot fit.png
-    bbalpha fit patients.parquet --target outcome --drop id --text ward --impute median
+    bbalpha fit patients.parquet --target outcome --id patient --text ward --missing -999
     bbalpha fit visits.csv.gz --target count --likelihood poisson --output visits.safetensors
     """  # noqa: D301
     settings = {
@@ -166,11 +167,12 @@ def fit_table(
     }
     check_input(data)
 
-    from bbalpha.cli.training_table import check_likelihood, model_name, read_training_table
+    from bbalpha.cli.training_table import check_likelihood, intake, model_name, read_training_table
 
     path = output or model_name(data)
     _check_outputs(data, path, plot)
-    table = read_training_table(data, target, task, text or [], drop or [], impute)
+    columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
+    table = read_training_table(data, columns, quiet)
     check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
 
     from bbalpha.cli.training import facts_before, new_model, train

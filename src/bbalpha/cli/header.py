@@ -13,10 +13,9 @@ import numpy as np
 from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.printing import count
 from bbalpha.files import model_file
-from bbalpha.tables.messages import join, listing, quote
+from bbalpha.tables.messages import listing
 
 NUM_CLASSES = 10  # classes that are named
-NUM_CATEGORIES = 20  # categories of a column that are named
 NOISE = {
     "standard_deviation": "standard deviation",
     "scale": "scale",
@@ -159,15 +158,13 @@ def _table_in_words(facts: dict[str, Any]) -> dict[str, str]:
     words = {"target": model_file.one_line(target)}
     if facts["dropped"]:
         words["dropped"] = listing(facts["dropped"], len(facts["dropped"]))
-    words["columns"] = f"{count(len(columns), 'input')}"
+    num_inputs = sum(column["kind"] != "ignored" for column in columns)
+    words["columns"] = count(num_inputs, "input")
     lines = ((f"  {model_file.one_line(c['name'])}", _column_in_words(c)) for c in columns)
     return dict(chain(words.items(), lines))
 
 
 def _column_in_words(column: dict[str, Any]) -> str:
-    texts = ["missing" if text is None else quote(text) for text in column.get("categories", ())]
-    shown = join(texts[:NUM_CATEGORIES], len(texts) - NUM_CATEGORIES)
-    kind = f"text: {shown}" if texts else column["kind"]
-    unit = " days after 1970-01-01" if column["kind"] == "date" else ""
-    fill = column.get("fill")
-    return kind if fill is None else f"{kind}, {fill:g}{unit} if missing"
+    if not isinstance(column["words"], str):
+        raise TypeError
+    return model_file.one_line(column["words"])

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bbalpha.cli.doors import Refusal, refusing
-from bbalpha.cli.options import ModelFile, NewData, Quiet, Unknown, quantile_levels
+from bbalpha.cli.options import Id, ModelFile, NewData, Quiet, Unknown, quantile_levels
 from bbalpha.cli.paths import check_input, check_output
 from bbalpha.cli.printing import count, note, print_bytes
 from bbalpha.cli.programs import keeping_programs
@@ -35,7 +35,8 @@ def predict_table(
             help=f"Quantiles of a predicted number, or none; by default {DEFAULT_QUANTILES}.",
         ),
     ] = None,
-    unknown: Unknown = "error",
+    id: Id = None,
+    unknown: Unknown = "other",
     quiet: Quiet = False,
 ) -> None:
     """Predict the target of every row of a table.
@@ -43,6 +44,8 @@ def predict_table(
     Predictions are in the order of the rows. For a number they are its mean, standard deviation and
     quantiles, noise included; for a class, the most probable label and the probability of every
     label. The table may contain the target and the columns dropped in training; they are ignored.
+    The column that --id names, here or in fit, comes first. Missing cells and texts that training
+    did not see are counted on standard error.
 
     \b
     bbalpha predict houses.safetensors new.csv --output predictions.csv
@@ -59,7 +62,7 @@ def predict_table(
     with refusing(TableError):
         frame = read_table(data)
 
-    from bbalpha.cli.saved import read_model
+    from bbalpha.cli.saved import read_model, with_ids
 
     model = read_model(model_file)
     if quantiles is not None and model.target.task == "classification":
@@ -67,8 +70,9 @@ def predict_table(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
     with keeping_programs(quiet):
-        features = model.features(frame, unknown)
+        features = model.features(frame, unknown, id, quiet)
         predictions = model.predictions(features, levels, show=not quiet)
+        predictions = with_ids(predictions, model.ids(frame, id))
     if output == STANDARD_OUTPUT:
         print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from bbalpha.cli.describe import columns_in_words, network_in_words
+from bbalpha.cli.describe import columns_in_words, ignored_in_words, network_in_words
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
 from bbalpha.cli.header import target_in_words
 from bbalpha.cli.printing import count, note
@@ -21,7 +21,7 @@ from bbalpha.posterior import FitInfo
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
     """A model for the table, not fitted yet."""
     estimator = ESTIMATORS[table.target.task](**settings)
-    return Model(estimator, table.encoder, table.target, table.dropped)
+    return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
 def train(model: Model, table: TrainingTable, path: Path) -> FitInfo:
@@ -50,6 +50,7 @@ def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
         "data": f"{data}: {count(num_rows, 'row')}",
         "target": target_in_words(model.target.name, model.target.task, model.target.classes),
         "inputs": columns_in_words(model.encoder),
+        **({"ignored": ignored_in_words(model.encoder)} if model.encoder.ignored else {}),
         "network": network_in_words(model),
     }
 

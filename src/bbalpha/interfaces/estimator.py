@@ -1,6 +1,6 @@
 """What the two scikit-learn estimators share: settings, training, and averages over draws.
 
-An estimator gives `fit` a network (`mlp` on standardized inputs) with a likelihood on top. All its
+An estimator gives `fit` a network on standardized inputs with a likelihood on top. All its
 predictions are averages over the same draws of the weights, so the prediction for a row does not
 depend on the other rows.
 """
@@ -18,9 +18,9 @@ from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bbalpha.data import Dataset, Standardizer, standardize
+from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
@@ -28,18 +28,19 @@ from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
+from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
+    Head,
+    Network,
     as_wide_as,
     log_likelihood_of,
     model_of,
-    prior_of,
     scored,
     scored_model_of,
-    shapes_of,
-    start_of,
     summarized,
 )
-from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings
 from bbalpha.interfaces.training import all_or_nothing, quiet_fit
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
@@ -86,13 +87,15 @@ class Estimator(BaseEstimator, ABC):
 
     def __init__(
         self,
-        hidden_layer_sizes: Any = (50,),
+        hidden_layer_sizes: Any = HIDDEN,
         activation: Any = "relu",
         *,
-        alpha: Any = 0.5,
+        alpha: Any = "auto",
         likelihood: Any = "auto",
+        encoder: Any = "auto",
+        prior: Any = "scaled",
         prior_scale: Any = 1.0,
-        learn_prior: Any = False,
+        learn_prior: Any = "auto",
         num_samples: Any = NUM_SAMPLES,
         batch_size: Any = BATCH_SIZE,
         max_epochs: Any = None,
@@ -111,10 +114,17 @@ class Estimator(BaseEstimator, ABC):
         Args:
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
-            alpha: The power: 0 is variational Bayes, 1 is like expectation propagation.
+            alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
+                for numbers from 30 rows on, and 0 for fewer rows and for classes.
             likelihood: The distribution of targets given the outputs of the network.
-            prior_scale: Prior standard deviation of weights and biases.
-            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases.
+            encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
+                that they may hold texts, dates and gaps; None to take numbers only.
+            prior: "scaled" for deviations of 1/√(number of inputs) in each layer and a linear path
+                from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
+                path.
+            prior_scale: Factor on the prior standard deviations of weights and biases.
+            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases;
+                "auto" does so for the scaled prior.
             num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
                 `bbalpha.fit` has 100 as in the paper.
             batch_size: Rows per minibatch.
@@ -134,6 +144,8 @@ class Estimator(BaseEstimator, ABC):
         self.activation = activation
         self.alpha = alpha
         self.likelihood = likelihood
+        self.encoder = encoder
+        self.prior = prior
         self.prior_scale = prior_scale
         self.learn_prior = learn_prior
         self.num_samples = num_samples
@@ -219,16 +231,20 @@ class Estimator(BaseEstimator, ABC):
         """The units in which the network predicts."""
 
     @abstractmethod
-    def _new_likelihood(self) -> Likelihood:
-        """The likelihood before training."""
+    def _new_likelihood(self, level: np.ndarray) -> Likelihood:
+        """The likelihood before training; `level` is the typical value of each output."""
 
     @abstractmethod
-    def _num_outputs(self) -> int:
-        """Outputs of the network."""
+    def _heads(self) -> tuple[Head, ...]:
+        """The groups of outputs of the network, and their priors."""
 
     @abstractmethod
     def _level(self, rows: Rows) -> np.ndarray:
         """The typical value of each output, around which the last biases start."""
+
+    @abstractmethod
+    def _power(self, rows: Rows) -> float:
+        """The default α for these rows."""
 
     @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
@@ -266,7 +282,7 @@ class Estimator(BaseEstimator, ABC):
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
-            self.input_units_ = standardize(X, weights)[1]
+            self.input_units_ = InputUnits.learn(X, weights)
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
@@ -283,16 +299,16 @@ class Estimator(BaseEstimator, ABC):
         else:
             self._check_continues(last)
         training, early_stopping = self._hold_out(rows)
-        level = self._level(training)
+        level, network = self._level(training), self._network()
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
-            start_of(self._sizes(), level, self._seed) if last is None else last.mean,
+            network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self.alpha,
-            prior=prior or prior_of(self._sizes(), level, float(self.prior_scale)),
-            learn_prior=bool(self.learn_prior) and prior is None,
-            hyperparams=self._new_likelihood() if last is None else last.hyperparams,
+            alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
+            prior=prior or network.prior_around(level, float(self.prior_scale)),
+            learn_prior=self._learns_prior() and prior is None,
+            hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
@@ -318,16 +334,18 @@ class Estimator(BaseEstimator, ABC):
 
     def _check_continues(self, last: Posterior) -> None:
         """Raise if the last posterior belongs to another network."""
-        if last.layout != Layout.of(shapes_of(self._sizes())):
+        if last.layout != Layout.of(self._network().shapes()):
             shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
             raise ValueError(
                 "hidden_layer_sizes must be the same as in the last fit to continue it; got "
                 f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
             )
-        if type(last.hyperparams) is not type(self._new_likelihood()):
+        expected = self._new_likelihood(np.zeros(self._network().num_outputs))
+        if jax.tree.structure(last.hyperparams) != jax.tree.structure(expected):
+            found = getattr(last.hyperparams, "likelihood", last.hyperparams)
             raise ValueError(
                 "likelihood must be the same as in the last fit to continue it; got "
-                f"likelihood={self.likelihood!r} after a {type(last.hyperparams).__name__}."
+                f"likelihood={self.likelihood!r} after a {type(found).__name__}."
             )
 
     def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
@@ -347,15 +365,17 @@ class Estimator(BaseEstimator, ABC):
         rule = EarlyStopping(data, self.patience, sample_weight=held_out.sample_weight)
         return training, rule
 
-    def _sizes(self) -> tuple[int, ...]:
-        """Number of units of every layer, from the inputs to the outputs."""
+    def _learns_prior(self) -> bool:
+        return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
+
+    def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()
-        return (self.n_features_in_, *hidden, self._num_outputs())
+        return Network(self.input_units_.mean.size, tuple(hidden), self._heads(), self.prior)
 
     def _summary(self, X: Any, function: Callable, *args: Any) -> Any:
         """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
         return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
 
@@ -379,7 +399,7 @@ class Estimator(BaseEstimator, ABC):
         """Draws of targets in the units of the network, each with its own weights."""
         check_is_fitted(self)
         check_counts(n_samples=n_samples)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         of_weights, of_targets = jax.random.split(jax.random.key(seed))
         outputs = self.posterior_.predict(

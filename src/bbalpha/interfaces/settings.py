@@ -11,6 +11,9 @@ from bbalpha.interfaces.network import ACTIVATIONS
 # As in the authors' code. `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, but a network's
 # draws cost time: with 50, a step of a 10-50-1 network on 400 rows takes 0.53 times as long.
 NUM_SAMPLES = 50
+HIDDEN = (50,)
+COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
+PRIORS = ("scaled", "paper")
 
 POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
 
@@ -26,6 +29,13 @@ def check_settings(estimator: Any) -> None:
     check_optional_counts(max_epochs=estimator.max_epochs)
     _check_choice("activation", estimator.activation, ACTIVATIONS)
     _check_choice("likelihood", estimator.likelihood, ("auto", *estimator._likelihoods))
+    _check_choice("prior", estimator.prior, PRIORS)
+    if estimator.encoder is not None:
+        _check_choice("encoder", estimator.encoder, ("auto",))
+    if isinstance(estimator.alpha, str):
+        _check_choice("alpha", estimator.alpha, ("auto",))
+    if isinstance(estimator.learn_prior, str):
+        _check_choice("learn_prior", estimator.learn_prior, ("auto",))
     sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
     if sizes.ndim != 1 or (sizes.size and not (sizes.dtype.kind in "iu" and sizes.min() > 0)):
         raise ValueError(
