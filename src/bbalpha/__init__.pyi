@@ -51,6 +51,7 @@ from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
+from .interfaces.verdict import Verdict, judge
 
 __version__: str
 
@@ -120,4 +121,6 @@ __all__ = [
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",
+    "Verdict",
+    "judge",
 ]

@@ -83,9 +83,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         raise model_file.invalid(path, _problem(error)) from None
     network = estimator._network()
     likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
-    estimator.posterior_ = posterior_of_file(
-        arrays, metadata, path, network.shapes(), likelihood
-    )
+    estimator.posterior_ = posterior_of_file(arrays, metadata, path, network.shapes(), likelihood)
     info = {"converged": False} | metadata["info"]  # older files do not say
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")

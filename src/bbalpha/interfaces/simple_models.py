@@ -15,7 +15,8 @@ from scipy.special import gammaln, logsumexp
 NUM_FOLDS = 5
 NUM_UPDATES = 100  # of the two variances of a ridge regression, at most
 TOLERANCE = 1e-4  # relative change of them at which to stop
-SMALLEST = 1e-10  # variance of residuals relative to the targets'
+SMALLEST = 1e-10  # share that is more than rounding
+LEAST_NOISE = 1e-6  # variance relative to that of the targets
 HALF_A_COUNT = 0.5  # added so that counts that are all zero have a rate
 LOG_SIZES = (-7.0, 12.0)  # of a negative binomial: from far wider than Poisson to the same
 
@@ -29,7 +30,7 @@ def constant_number(y: Numbers) -> Numbers:
     num_rows = len(y)
     centered = y - y.mean()
     squares = np.sum(centered**2) - centered**2 * num_rows / (num_rows - 1)
-    variance = np.maximum(squares / max(1, num_rows - 2), SMALLEST * np.var(y))
+    variance = np.maximum(squares / max(1, num_rows - 2), LEAST_NOISE * np.var(y))
     return _log_normal(centered * num_rows / (num_rows - 1), variance)
 
 
@@ -44,10 +45,10 @@ def linear_number(X: Inputs, y: Numbers) -> Numbers:
     along = left.T @ target
     rest = max(0.0, float(target @ target - along @ along))
     noise, weight = _ridge_variances(sizes, along, rest, len(y), np.var(y))
-    shrinkage = sizes / (sizes + noise / weight)
-    residual = target - left @ (shrinkage * along)
-    free = 1 - 1 / len(y) - left**2 @ shrinkage
-    free = np.maximum(free, SMALLEST)
+    kept = noise / (noise + weight * sizes)  # the share of each direction that is not fitted
+    residual = target - left @ along + left @ (kept * along)
+    beyond = np.maximum(0.0, 1 - 1 / len(y) - np.sum(left**2, axis=1))
+    free = np.maximum(beyond + left**2 @ kept, SMALLEST)  # 1 − Hₙₙ without cancellation
     return _log_normal(residual / free, noise / free)
 
 
@@ -125,7 +126,7 @@ def _ridge_variances(
 ) -> tuple[float, float]:
     """The variances of the noise and of the weights that maximize the evidence (MacKay, 1992)."""
     noise, weight = variance, 1.0
-    floor = SMALLEST * variance
+    floor = LEAST_NOISE * variance
     for _ in range(NUM_UPDATES):
         shrinkage = sizes / (sizes + noise / weight)
         freedom = shrinkage.sum()
