@@ -6,6 +6,7 @@ here needs `sklearn.linear_model`, whose import takes half a second; tests compa
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -44,7 +45,7 @@ def linear_number(X: Inputs, y: Numbers) -> Numbers:
     left, sizes = _principal(centered)
     along = left.T @ target
     rest = max(0.0, float(target @ target - along @ along))
-    noise, weight = _ridge_variances(sizes, along, rest, len(y), np.var(y))
+    noise, weight = _ridge_variances(sizes, along, rest, len(y), float(np.var(y)))
     kept = noise / (noise + weight * sizes)  # the share of each direction that is not fitted
     residual = target - left @ along + left @ (kept * along)
     beyond = np.maximum(0.0, 1 - 1 / len(y) - np.sum(left**2, axis=1))
@@ -172,7 +173,8 @@ def _count_size(y: Numbers, rates: Numbers) -> float:
     def loss(log_size: float) -> float:
         return -float(_log_count(y, rates, np.exp(log_size)).sum())
 
-    return float(np.exp(minimize_scalar(loss, bounds=LOG_SIZES, method="bounded").x))
+    found: Any = minimize_scalar(loss, bounds=LOG_SIZES, method="bounded")
+    return float(np.exp(found.x))
 
 
 def _log_count(y: Numbers, rates: Numbers, size: float) -> Numbers:

@@ -33,7 +33,9 @@ ZERO = 1e-3  # α below which the covariance takes the place of the difference
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `judge` found; `print` shows it in two lines. Scores are in nats per row, higher is better.
+    """What `judge` found; `print` shows it in two lines.
+
+    Scores are log-likelihoods in nats per row; higher is better.
 
     Attributes:
         training: The estimator on rows that it was fitted to.
@@ -129,11 +131,15 @@ def _simple_scores(
         constant = simple_models.constant_class(labels, num_classes)
         return constant, simple_models.linear_class(inputs, labels, num_classes)
     has_counts = model.__sklearn_tags__().target_tags.positive_only
-    kind = "count" if has_counts else "number"
+    constant, linear = (
+        (simple_models.constant_count, simple_models.linear_count)
+        if has_counts
+        else (simple_models.constant_number, simple_models.linear_number)
+    )
     columns = np.asarray(targets, np.float64).T
-    constant = getattr(simple_models, f"constant_{kind}")
-    linear = getattr(simple_models, f"linear_{kind}")
-    return sum(map(constant, columns)), sum(linear(inputs, column) for column in columns)
+    scores = [(constant(column), linear(inputs, column)) for column in columns]
+    constants, lines = zip(*scores, strict=True)
+    return np.sum(constants, axis=0), np.sum(lines, axis=0)
 
 
 def _with_targets(scored_model: Any, params: Any, rows: Dataset) -> tuple[Array, ...]:
