@@ -51,6 +51,8 @@ from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
+from .interfaces.scoring import log_likelihood_score
+from .interfaces.verdict import Verdict, judge
 
 __version__: str
 
@@ -120,4 +122,7 @@ __all__ = [
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",
+    "log_likelihood_score",
+    "Verdict",
+    "judge",
 ]
