@@ -115,9 +115,7 @@ class Network:
         factor for a whole layer, units that are not needed would narrow the prior of those that
         are.
         """
-        hidden = [
-            {"weights": np.ones((units, 1)), "biases": np.ones(())} for units in self.hidden
-        ]
+        hidden = [{"weights": np.ones((units, 1)), "biases": np.ones(())} for units in self.hidden]
         width = self.hidden[-1] if self.hidden else 1
         head = {"weights": np.ones((1, width)), "biases": np.ones(())}
         head |= {"skip": np.ones(())} if self._num_skipped else {}
