@@ -190,12 +190,12 @@ BAD_VALUES = {
             "learn_prior": {"bias": 1.0, "weights": np.ones(3)},
         },
         "learn_prior['weights'] must hold positive factors of a shape that broadcasts to (2,); "
-        "got [1. 1. 1.] of shape (3,).",
+        "got [1, 1, 1] of shape (3,).",
     ),
     "factors not positive": (
         {"learn_prior": np.array([1.0, 0.0])},
         "learn_prior must hold positive factors of a shape that broadcasts to (2,); "
-        "got [1. 0.] of shape (2,).",
+        "got [1, 0] of shape (2,).",
     ),
     "params empty": ({"params": {}}, "params must hold at least one number; got none in {}."),
     "params with NaN": (
