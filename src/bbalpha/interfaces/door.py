@@ -38,8 +38,8 @@ def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any)
         if hasattr(encoder, "feature_names_in_"):  # whose names are texts
             estimator.feature_names_in_ = encoder.feature_names_in_
     if y is None:
-        return check_array(features, dtype=np.float64)
-    return check_X_y(features, y, dtype=np.float64, **rules)
+        return check_array(features, dtype="float64")
+    return check_X_y(features, y, dtype="float64", **rules)
 
 
 def check_numbers(y: Any) -> None:
