@@ -192,7 +192,7 @@ def uci(frame, tags):
     ).dropna(how="all")
     order = [name for tag in tags for name in scores if name.startswith(f"{tag}:")]
     first, *others = order
-    print(f"| set | {' | '.join(order)} | {' | '.join(f'{o} − {first}' for o in others)} |")
+    print("|", " | ".join(["set", *order, *(f"{other} − {first}" for other in others)]), "|")
     print("|---|" + "---:|" * (len(order) + len(others)))
     for table, rows in scores.groupby(level=0):
         changes = [with_error(rows[other] - rows[first]) for other in others]

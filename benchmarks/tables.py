@@ -29,7 +29,7 @@ import table_sets as sets
 
 FOLDER = Path(__file__).parent / "tables"
 PEERS_TAG = "peers"
-MOST_ROWS = 20_000  # below, a method runs before slower methods run on any table
+LARGE = 20_000  # rows of tables that run after all others
 
 
 def scores(prediction, problem):
@@ -123,7 +123,7 @@ def run_all(names, chosen, tag, settings):
     path = path_of(tag)
     path.parent.mkdir(exist_ok=True)
     done = finished(path)
-    small = [name for name in names if sets.FACTS.get(name, ("", 0))[1] < MOST_ROWS]
+    small = [name for name in names if sets.FACTS.get(name, ("", 0))[1] < LARGE]
     large = [name for name in names if name not in small]
     for group in (small, large):
         for method in chosen:
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={}, help="JSON for our estimator")
     parser.add_argument("--open", action="store_true", help="run our methods on frozen tables")
     parser.add_argument("--report", nargs="?", const="tables", choices=table_report.REPORTS)
-    parser.add_argument("--against", help="another tag, for --report uci")
+    parser.add_argument("--against", help="another tag, to compare with")
     options = parser.parse_args()
     names = names_of(options.tables)
     if options.methods:
@@ -158,7 +158,8 @@ def main():
         is_ours = set(chosen) & set(methods.OURS)
         if is_ours and options.tag in (None, PEERS_TAG):
             parser.error("our methods need a --tag of their own")
-        if is_ours and not options.open and set(names) & set(sets.halves()["frozen"]):
+        bases = {name.partition("@")[0] for name in names}
+        if is_ours and not options.open and bases & set(sets.halves()["frozen"]):
             parser.error("our methods run on the frozen half only with --open")
         run_all(names, chosen, options.tag or PEERS_TAG, options.settings)
     if options.report:

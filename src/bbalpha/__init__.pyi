@@ -34,7 +34,7 @@ from .low_rank import LowRankGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
-from .importance import Reweighted
+from .reweighting import Reweighted
 from .diagnostics import Diagnosis
 from .natural import natural_gradients
 from .summaries import Summary, SummaryRow

@@ -69,7 +69,7 @@ class NegativeBinomial(eqx.Module):
     log_size: Float[Array, "..."] = eqx.field(converter=floating, default=0.0)
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
-        """Return Σₜ log Γ(yₜ + r) − log Γ(r) − log yₜ! + r log(r/(r + λₜ)) + yₜ log(λₜ/(r + λₜ))."""
+        """Return Σₜ log Γ(yₜ+r) − log Γ(r) − log yₜ! + r log(r/(r+λₜ)) + yₜ log(λₜ/(r+λₜ))."""
         counts = _counts(self, targets, outputs)
         log_size = self._log_size(outputs)
         size, logit = jnp.exp(log_size), outputs - log_size  # log λ/r

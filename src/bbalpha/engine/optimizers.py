@@ -57,7 +57,8 @@ def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:
     if scales is None:
         return updates, state
     waits = state[0].count <= WAIT * num_steps
-    return updates._replace(log_prior_scale=jnp.where(waits, 0, scales)), state
+    scales = jax.tree.map(lambda scale: jnp.where(waits, 0, scale), scales)
+    return updates._replace(log_prior_scale=scales), state
 
 
 def as_tree(optimizer: Optimizer) -> optax.GradientTransformation:

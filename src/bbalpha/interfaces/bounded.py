@@ -59,6 +59,6 @@ class Bounded(eqx.Module):
         lower, upper = (
             jax.lax.stop_gradient(limit).reshape(*ones, -1) for limit in (self.lower, self.upper)
         )
-        inside = jnp.clip(outputs, lower, upper)
-        beyond = outputs - inside
-        return inside + jnp.sign(beyond) * jnp.log1p(jnp.abs(beyond))
+        above, below = jnp.maximum(outputs - upper, 0), jnp.maximum(lower - outputs, 0)
+        bounded = jnp.where(outputs < lower, lower - jnp.log1p(below), outputs)
+        return jnp.where(outputs > upper, upper + jnp.log1p(above), bounded)

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.door import checked
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.estimator import Estimator, Uncertainty
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.interfaces.training import all_or_nothing
+from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
 # For each kind of array that labels may have: its full type, and the type of a label in a file.
@@ -30,6 +30,7 @@ KINDS = {
     "T": (np.dtypes.StringDType(), str),
 }
 
+LOGIT_SCALE = 4.0  # prior deviation of what all hidden units contribute to a logit
 BLOCK = 32  # draws whose probabilities are added in float32
 
 
@@ -177,13 +178,10 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         return Probit() if self.likelihood == "probit" else Categorical()
 
     def _heads(self) -> tuple[Head, ...]:
-        return (Head(1 if self.likelihood == "probit" else len(self.classes_)),)
+        return (Head(1 if self.likelihood == "probit" else len(self.classes_), LOGIT_SCALE),)
 
     def _level(self, rows: Rows) -> np.ndarray:
         return np.zeros(self._heads()[0].num_outputs)
-
-    def _power(self, rows: Rows) -> float:
-        return 0.0  # ½ is under-confident about classes
 
     def _strata(self, rows: Rows) -> np.ndarray:
         return rows.targets

@@ -25,7 +25,6 @@ from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
-from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.door import checked
@@ -40,22 +39,19 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
-from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings
-from bbalpha.interfaces.training import all_or_nothing, quiet_fit
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
+from bbalpha.interfaces.training import (
+    Rows,
+    all_or_nothing,
+    check_continues,
+    hold_out,
+    quiet_fit,
+)
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
-from bbalpha.stopping import EarlyStopping
 
 Self = TypeVar("Self", bound="Estimator")
-
-
-class Rows(NamedTuple):
-    """Training data in the units of the network."""
-
-    inputs: Any
-    targets: Any
-    sample_weight: np.ndarray
 
 
 class Uncertainty(NamedTuple):
@@ -115,7 +111,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                for numbers from 30 rows on, and 0 for fewer rows and for classes.
+                from 30 rows on and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -123,10 +119,11 @@ class Estimator(BaseEstimator, ABC):
                 from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
                 path.
             prior_scale: Factor on the prior standard deviations of weights and biases.
-            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases;
-                "auto" does so for the scaled prior.
-            num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
-                `bbalpha.fit` has 100 as in the paper.
+            learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
+                and for the other weights and biases of each layer; "auto" does so for the scaled
+                prior.
+            num_samples: Draws of the weights for each minibatch; the paper has 100, the authors'
+                code 50.
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default as many as make 10,000 minibatches.
             learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, a rate that
@@ -168,7 +165,8 @@ class Estimator(BaseEstimator, ABC):
         was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
 
         Args:
-            X: Inputs, of shape (rows, features); they are standardized internally.
+            X: Inputs, of shape (rows, features); they are standardized internally. A sparse matrix
+                is made dense, if it has at most 2²⁸ cells.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
 
@@ -202,6 +200,14 @@ class Estimator(BaseEstimator, ABC):
         )
         return np.asarray(densities, np.float64) - float(self.target_units_.log_scale)
 
+    def outside(self, X: Any) -> np.ndarray:
+        """Whether any input of each row lies beyond the limits, so that predictions clip it.
+
+        The limits are the ends of the training range, moved outwards by half its width.
+        """
+        check_is_fitted(self)
+        return self.input_units_.is_outside(checked(self, X, reset=False)).any(axis=1)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.
 
@@ -222,6 +228,11 @@ class Estimator(BaseEstimator, ABC):
         estimator, _ = estimator_file.read(path, {cls.__name__: cls})
         return estimator
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @abstractmethod
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets as checked matrices; with `reset`, they define the model."""
@@ -241,10 +252,6 @@ class Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _level(self, rows: Rows) -> np.ndarray:
         """The typical value of each output, around which the last biases start."""
-
-    @abstractmethod
-    def _power(self, rows: Rows) -> float:
-        """The default α for these rows."""
 
     @abstractmethod
     def _strata(self, rows: Rows) -> np.ndarray | None:
@@ -297,17 +304,17 @@ class Estimator(BaseEstimator, ABC):
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
-            self._check_continues(last)
-        training, early_stopping = self._hold_out(rows)
+            check_continues(self, last)
+        training, early_stopping = hold_out(self, rows)
         level, network = self._level(training), self._network()
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self._power(rows) if self.alpha == "auto" else self.alpha,
+            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
             prior=prior or network.prior_around(level, float(self.prior_scale)),
-            learn_prior=self._learns_prior() and prior is None,
+            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
@@ -331,39 +338,6 @@ class Estimator(BaseEstimator, ABC):
                 SklearnConvergenceWarning,
             )
         return posterior
-
-    def _check_continues(self, last: Posterior) -> None:
-        """Raise if the last posterior belongs to another network."""
-        if last.layout != Layout.of(self._network().shapes()):
-            shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
-            raise ValueError(
-                "hidden_layer_sizes must be the same as in the last fit to continue it; got "
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
-            )
-        expected = self._new_likelihood(np.zeros(self._network().num_outputs))
-        if jax.tree.structure(last.hyperparams) != jax.tree.structure(expected):
-            found = getattr(last.hyperparams, "likelihood", last.hyperparams)
-            raise ValueError(
-                "likelihood must be the same as in the last fit to continue it; got "
-                f"likelihood={self.likelihood!r} after a {type(found).__name__}."
-            )
-
-    def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
-        """The rows to train on and, with early stopping, the held-out rows."""
-        if not self.early_stopping:
-            return rows, None
-        from sklearn.model_selection import train_test_split  # a tenth of a second, rarely needed
-
-        parts = train_test_split(
-            np.arange(len(rows.inputs)),
-            test_size=self.validation_fraction,
-            random_state=self._seed,
-            stratify=self._strata(rows),
-        )
-        training, held_out = (Rows(*(column[part] for column in rows)) for part in parts)
-        data = Dataset(held_out.inputs, held_out.targets)
-        rule = EarlyStopping(data, self.patience, sample_weight=held_out.sample_weight)
-        return training, rule
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)

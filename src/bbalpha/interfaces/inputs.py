@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from bbalpha.data import standardize
+from bbalpha.data import rounding_of, standardize
 
 REACH = 0.5  # how far beyond the training range, relative to it, a model may extrapolate
 
@@ -37,10 +37,12 @@ class InputUnits:
         """Return the units of the training rows."""
         units = standardize(inputs, sample_weight)[1]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
-        has_two = ((inputs == low) | (inputs == high)).all(axis=0) & (low < high)
+        rounding = rounding_of(inputs)
+        has_two = ((inputs == low) | (inputs == high)).all(axis=0) & (high - low > rounding)
         scale = np.where(has_two, high / 2 - low / 2, np.asarray(units.scale))
-        reach = REACH * (high - low)
-        return cls(np.asarray(units.mean), scale, low - reach, high + reach)
+        reach = REACH * (high - low) + rounding
+        mean = np.asarray(units.mean)  # of a constant column, it may be off by a rounding or two
+        return cls(mean, scale, np.minimum(low - reach, mean), np.maximum(high + reach, mean))
 
     def transform(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return the inputs of the network."""

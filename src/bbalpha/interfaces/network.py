@@ -108,6 +108,19 @@ class Network:
         )
         return DiagonalGaussian(mean, 2 * jnp.log(deviations))
 
+    def factors(self) -> PyTree:
+        """Initial factors on the prior's variances, for `fit` to learn.
+
+        Each hidden unit has one for its weights and one for what the heads make of it. With one
+        factor for a whole layer, units that are not needed would narrow the prior of those that
+        are.
+        """
+        hidden = [{"weights": np.ones((units, 1)), "biases": np.ones(())} for units in self.hidden]
+        width = self.hidden[-1] if self.hidden else 1
+        head = {"weights": np.ones((1, width)), "biases": np.ones(())}
+        head |= {"skip": np.ones(())} if self._num_skipped else {}
+        return {"hidden": hidden, "heads": [head] * len(self.heads)}
+
     @property
     def _widths(self) -> tuple[int, ...]:
         return (self.num_inputs, *self.hidden)

@@ -8,15 +8,15 @@ from jaxtyping import Array
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bbalpha.data import Standardizer, standardize
 from bbalpha.counts import NegativeBinomial, Poisson
+from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.bounded import UNLIMITED, Bounded
-from bbalpha.interfaces.door import checked
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.door import check_numbers, checked
+from bbalpha.interfaces.estimator import Estimator, Uncertainty
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
-from bbalpha.interfaces.training import all_or_nothing
+from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
@@ -33,7 +33,6 @@ NOISE_BIAS_SCALE = 1.5  # prior deviation of the log-variance at the center of t
 LOWEST_NOISE, HIGHEST_NOISE = np.log(1e-6), np.log(4.0)  # relative to the targets' variance
 HIGHEST_COUNT = 3.0  # log-rate above that of the average count: 20 times as many
 
-ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a logarithm
 
 
@@ -163,6 +162,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Both as float64 matrices."""
+        check_numbers(y)
         X, y = checked(self, X, y, reset=reset, y_numeric=True, multi_output=True)
         if reset:
             self._is_vector = y.ndim == 1
@@ -249,9 +249,6 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def _likelihood(self) -> str:
         """The name of the likelihood, of which the first is the default."""
         return self._likelihoods[0] if self.likelihood == "auto" else self.likelihood
-
-    def _power(self, rows: Rows) -> float:
-        return 0.5 if len(rows.inputs) >= ENOUGH_ROWS else 0.0
 
     def _strata(self, rows: Rows) -> None:
         return None
