@@ -31,7 +31,7 @@ class Compiling:
 def _listen() -> None:
     """Record events from now on; there is no public way to stop."""
 
-    def record(event: str, duration: float, **_: object) -> None:
+    def record(event: str, duration: float, **_: str | int) -> None:
         if event.startswith(PREFIX):
             end = time.perf_counter()
             _events.append((end - duration, end))
