@@ -26,6 +26,7 @@ from bbalpha.interfaces.network import scored_model_of
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import log_mean_exp
 
+FEWEST_ROWS = 3  # without one of them, two are left for a variance
 MOST_ROWS = 2000  # that are scored
 MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
 ZERO = 1e-3  # α below which the covariance takes the place of the difference
@@ -99,8 +100,9 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
     """
     check_is_fitted(model)
     X, y = model._validated(X, y, reset=False)
-    if len(X) < 3:
-        raise ValueError(f"X must have at least 3 rows to leave one out; got {len(X)}.")
+    if len(X) < FEWEST_ROWS:
+        rule = f"at least {FEWEST_ROWS} rows to leave one out"
+        raise ValueError(f"X must have {rule}; got {len(X)}.")
     most = MOST_ROWS if X.shape[1] <= MANY_COLUMNS else FEWER_ROWS
     rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(int)
     inputs, targets = model.input_units_.transform(X[rows]), y[rows]
