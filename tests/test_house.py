@@ -28,7 +28,7 @@ ROOMS = ["engine", "", "files", "tables", "interfaces", "cli", "__main__"]
 DEFERRED = {("posterior", "files/posterior_file")}
 
 # A module of the method without public names, and the module before which to read it.
-WITHOUT_PUBLIC_NAMES = {"planning": "fitting"}
+WITHOUT_PUBLIC_NAMES = {"importance": "reweighting", "planning": "fitting"}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {

@@ -28,8 +28,9 @@ from bbalpha.engine.checks import (
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.options import compiler_options, inside_program
-from bbalpha.importance import Draws, Reweighted, importance_weights
+from bbalpha.importance import Draws
 from bbalpha.priors import Prior
+from bbalpha.reweighting import Reweighted, reweighted
 from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
@@ -41,8 +42,9 @@ class FitInfo:
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
     held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
-    is used up), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
-    it is "running". `converged` says whether the result had stopped moving.
+    is used up, or the energy hardly depends on q), "early", "callback", "interrupted" or
+    "non-finite"; while a callback looks at it, it is "running". `converged` says whether the result
+    had stopped moving.
     """
 
     energies: tuple[float, ...] = ()
@@ -241,7 +243,8 @@ class Posterior(eqx.Module):
         """The exact posterior, as draws of q with Pareto-smoothed importance weights.
 
         At α > 0 q is wider than the posterior, which makes it a good proposal. Learned
-        hyper-parameters and priors are held fixed.
+        hyper-parameters and priors are held fixed. A warning names the parameters of which q misses
+        a tail, and says when there are too few draws.
 
         Args:
             log_likelihood: the function that was given to `fit`.
@@ -266,8 +269,7 @@ class Posterior(eqx.Module):
         1.1 ± 0.5
         """
         draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
-        weights, pareto_k = importance_weights(draws)
-        return Reweighted(self.sample(num_samples, key=key), weights, pareto_k)
+        return reweighted(draws, self.sample(num_samples, key=key))
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""

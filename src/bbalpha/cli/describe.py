@@ -37,7 +37,8 @@ def network_in_words(model: Model) -> str:
     estimator = model.estimator
     hidden = "-".join(map(str, estimator.hidden_layer_sizes))
     layers = f"hidden units {hidden}" if hidden else "linear"
-    return f"{layers}, α = {estimator.alpha:g}, {_likelihood_name(estimator)} likelihood"
+    alpha = "" if estimator.alpha == "auto" else f", α = {estimator.alpha:g}"
+    return f"{layers}{alpha}, {_likelihood_name(estimator)} likelihood"
 
 
 def _likelihood_name(estimator: Any) -> str:

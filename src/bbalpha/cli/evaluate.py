@@ -73,7 +73,9 @@ def evaluate_model(
             draw(plot, model, features, targets, outcomes, "test")
     if json:
         names = {"model": str(model_file), "data": str(data), "picture": plot and str(plot)}
-        print_json(names | {"task": model.target.task, "target": model.target.name} | scores)
+        names |= {"task": model.target.task, "target": model.target.name}
+        converged = model.estimator.posterior_.info.converged
+        print_json(names | {"converged": converged} | scores)
     else:
         picture = {"picture": str(plot)} if plot else {}
         print_facts({"data": str(data)} | _facts(scores) | picture)

@@ -20,8 +20,9 @@ NOISE = {
     "standard_deviation": "standard deviation",
     "scale": "scale",
     "degrees_of_freedom": "degrees of freedom",
+    "size": "size of the negative binomial",
 }
-DEFAULT_LIKELIHOODS = {"BBAlphaRegressor": "gaussian", "BBAlphaClassifier": "softmax"}
+DEFAULT_LIKELIHOODS = {"BBAlphaRegressor": "heteroscedastic", "BBAlphaClassifier": "softmax"}
 ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)  # of wrong types
 
 
@@ -74,7 +75,7 @@ def target_in_words(name: str, task: str, classes: Any) -> str:
 
 def _facts_of_estimator(arrays: dict, section: Any, params: list) -> dict[str, Any]:
     """The settings of an estimator, or nulls for a posterior that was saved without one."""
-    names = ("activation", "prior_scale", "learn_prior")
+    names = ("activation", "prior", "prior_scale", "learn_prior")
     if section is None:
         nothing = dict.fromkeys(("layers", *names, "likelihood", "seed"))
         return {"class": "Posterior", "noise": {}} | nothing | {"layers": []}
@@ -126,27 +127,33 @@ def _facts_of_table(table: Any) -> dict[str, Any]:
 
 def _layers(params: list) -> list[int]:
     """The number of units of every layer, from the inputs to the outputs."""
-    shapes = [shape for path, shape, *_ in params if path.endswith("['weights']")]
-    return [shapes[0][1], *(shape[0] for shape in shapes)]
+    shapes = {"hidden": [], "heads": []}
+    for path, shape, *_ in params:
+        if path.endswith("['weights']"):
+            shapes[path.split("'")[1]].append(shape)
+    first, *_ = [*shapes["hidden"], *shapes["heads"]]
+    num_outputs = sum(shape[0] for shape in shapes["heads"])
+    return [first[1], *(shape[0] for shape in shapes["hidden"]), num_outputs]
 
 
 def _noise(arrays: dict[str, np.ndarray], unit: float) -> dict[str, float]:
     """The learned noise, in the units of the target."""
-
-    def value(name: str) -> float:
-        return float(np.exp(arrays[f".hyperparams.{name}"].astype(float)).flat[0])
-
-    if ".hyperparams.log_variance" in arrays:
-        return {"standard_deviation": value("log_variance") ** 0.5 * unit}
-    if ".hyperparams.log_scale" in arrays:
-        degrees = value("log_degrees_of_freedom")
-        return {"scale": value("log_scale") * unit, "degrees_of_freedom": degrees}
-    return {}
+    learned = {name.rpartition(".")[2]: array for name, array in arrays.items() if "hyper" in name}
+    values = {name: float(np.exp(array.astype(float)).flat[0]) for name, array in learned.items()}
+    if "log_variance" in values:
+        return {"standard_deviation": values["log_variance"] ** 0.5 * unit}
+    if "log_scale" in values:
+        degrees = values["log_degrees_of_freedom"]
+        return {"scale": values["log_scale"] * unit, "degrees_of_freedom": degrees}
+    return {"size": values["log_size"]} if "log_size" in values else {}
 
 
 def _prior_in_words(facts: dict[str, Any]) -> str:
-    learned = ", times a factor learned for each layer" if facts["learn_prior"] else ""
-    return f"standard deviation {facts['prior_scale']}{learned}"
+    scale = "" if facts["prior_scale"] == 1 else f", times {facts['prior_scale']}"
+    is_learned = (
+        facts["prior"] == "scaled" if facts["learn_prior"] == "auto" else facts["learn_prior"]
+    )
+    return f"{facts['prior']}{scale}{', with learned factors' if is_learned else ''}"
 
 
 def _table_in_words(facts: dict[str, Any]) -> dict[str, str]:
