@@ -9,10 +9,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from bbalpha.data import aligned, check_values
-from bbalpha.engine.special import poisson_log_height, poisson_tails
+from bbalpha.engine.special import LOG_TWO_PI, poisson_log_height, poisson_tails
 from bbalpha.likelihoods import Columns, Outputs, PerDatum, RandomKey, fields_of, floating
 
-SERIES_START = 30.0  # r from which two terms of Stirling's series are exact to 1e-7
+SERIES_START = 8.0  # from which three terms of Stirling's series are exact to 1e-9
+LARGEST_LOG_RATE = 80.0  # whose exponential is finite in float32
 LARGEST_LOG_SIZE = 16.0  # log r up to which the negative binomial is told from the Poisson
 
 
@@ -69,14 +70,17 @@ class NegativeBinomial(eqx.Module):
     log_size: Float[Array, "..."] = eqx.field(converter=floating, default=0.0)
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
-        """Return Σₜ log Γ(yₜ+r) − log Γ(r) − log yₜ! + r log(r/(r+λₜ)) + yₜ log(λₜ/(r+λₜ))."""
+        """Return Σₜ log p(yₜ), as the height at λ = y minus the distance from it.
+
+        log p(y) = log Γ(y + r) − log Γ(r) − log y! + r log(r/(r + λ)) + y log(λ/(r + λ)). In
+        float32 these terms would cancel, as for `Poisson`.
+        """
         counts = _counts(self, targets, outputs)
         log_size = self._log_size(outputs)
-        size, logit = jnp.exp(log_size), outputs - log_size  # log λ/r
-        # log Γ(y + r) − log Γ(r) − log y!, whose first two terms cancel where r is large
-        ways = _log_gamma_ratio(size, counts) - gammaln(counts + 1)
-        terms = ways - size * jax.nn.softplus(logit) - counts * jax.nn.softplus(-logit)
-        return jnp.sum(terms, axis=-1)
+        size, total = jnp.exp(log_size), jnp.exp(log_size) + counts
+        correction = _stirling_error(total) - _stirling_error(size)
+        height = poisson_log_height(counts) + 0.5 * (log_size - jnp.log(total)) + correction
+        return jnp.sum(height + _distance(counts, size, log_size, outputs), axis=-1)
 
     def mean(self, outputs: Outputs) -> Columns:
         """Return λ."""
@@ -123,15 +127,31 @@ def _counts(likelihood: eqx.Module, targets: ArrayLike, outputs: Outputs) -> Arr
     return aligned(targets, outputs)
 
 
-def _log_gamma_ratio(size: Array, counts: Array) -> Array:
-    """Log Γ(r + y) − log Γ(r), from Stirling's series where both are large."""
-    large = jnp.maximum(size, SERIES_START)
-    total = large + counts
-    series = (
-        counts * jnp.log(total)
-        + (large - 0.5) * jnp.log1p(counts / large)
-        - counts
-        + (1 / total - 1 / large) / 12
+def _stirling_error(x: Array) -> Array:
+    """Log Γ(x) minus Stirling's formula for it, (x − ½) log x − x + ½ log 2π."""
+    large = jnp.maximum(x, SERIES_START)
+    series = (1 / 12 - (1 / 360 - 1 / (1260 * large**2)) / large**2) / large
+    small = jnp.minimum(x, SERIES_START)
+    exact = gammaln(small) - (small - 0.5) * jnp.log(small) + small - 0.5 * LOG_TWO_PI
+    return jnp.where(x < SERIES_START, exact, series)
+
+
+def _distance(counts: Array, size: Array, log_size: Array, log_rate: Array) -> Array:
+    """The logarithm of p(y) at λ over that at λ = y: y δ − (y + r) log((r + λ)/(r + y)).
+
+    Here δ = log λ − log y.
+    """
+    delta = log_rate - jnp.log(jnp.maximum(counts, 1.0))
+    total = counts + size
+    excess = (jnp.exp(jnp.minimum(log_rate, LARGEST_LOG_RATE)) - counts) / total
+    is_close = (excess > -0.5) & (log_rate < LARGEST_LOG_RATE)  # so that log1p keeps its digits
+    log_ratio = jnp.where(
+        is_close,
+        jnp.log1p(jnp.maximum(excess, -0.5)),
+        jnp.logaddexp(log_size, log_rate) - jnp.log(total),
     )
-    small = jnp.minimum(size, SERIES_START)
-    return jnp.where(size < SERIES_START, gammaln(small + counts) - gammaln(small), series)
+    far = counts * delta - total * log_ratio
+    near = jnp.clip(delta, -1, 1)
+    share = counts * jnp.expm1(near) / total
+    close = counts * (near - jnp.expm1(near)) + total * (share - jnp.log1p(share))
+    return jnp.where((jnp.abs(delta) < 1) & (counts > 0), close, far)

@@ -30,7 +30,7 @@ class Moved(NamedTuple):
 def test_scales_of_a_learned_prior_wait_for_a_part_of_the_run():
     """They then move as Adam says, whose averages have seen all gradients."""
     optimizer = decaying_adam(50)
-    gradient = Moved(jnp.ones(2), -jnp.ones(3))
+    gradient = Moved(jnp.ones(2), (-jnp.ones(()), -jnp.ones((2, 1))))
     state, updates = optimizer.init(gradient), []
     for _ in range(50):
         update, state = optimizer.update(gradient, state)
@@ -38,9 +38,11 @@ def test_scales_of_a_learned_prior_wait_for_a_part_of_the_run():
     rates = 0.5e-2 * (1 + np.cos(np.pi * np.arange(50) / 50))
     waited = int(WAIT * 50)
     assert waited == 20
-    found = np.array([update.log_prior_scale for update in updates])
-    np.testing.assert_array_equal(found[:waited], 0)
-    np.testing.assert_allclose(found[waited:], rates[waited:, None] * np.ones(3), rtol=1e-3)
+    for found in zip(*(update.log_prior_scale for update in updates), strict=True):
+        moved = np.array(found).reshape(50, -1)
+        np.testing.assert_array_equal(moved[:waited], 0)
+        expected = rates[waited:, None] * np.ones((1, moved.shape[1]))
+        np.testing.assert_allclose(moved[waited:], expected, rtol=1e-3)
     np.testing.assert_allclose([u.q for u in updates], -rates[:, None] * np.ones(2), rtol=1e-3)
 
 

@@ -105,7 +105,7 @@ def test_what_is_forgotten_stays_in_the_prior():
     signs = np.tile([-1.0, 1.0], 512)
     inputs = np.column_stack([signs, 0 * signs])
     targets = 0.5 * signs + np.random.RandomState(3).normal(size=1024)
-    model = regressor(alpha=0.0, memory_size=0, max_epochs=1000)
+    model = regressor(alpha=0.0, memory_size=0, max_epochs=1000, num_samples=100)
     for rows in np.array_split(np.arange(1024), 16):
         model.partial_fit(inputs[rows], targets[rows])
     scale = model.target_units_.scale.item()

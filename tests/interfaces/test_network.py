@@ -180,6 +180,20 @@ def test_weights_of_the_papers_prior_start_around_zero_and_the_last_biases_aroun
 
 
 @pytest.mark.parametrize("prior", ["scaled", "paper"])
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_each_hidden_unit_has_factors_of_its_own_on_the_prior_of_its_weights(hidden, prior):
+    net = network(hidden, prior)
+    factors, shapes = net.factors(), net.shapes()
+    assert jax.tree.structure(factors) == jax.tree.structure(shapes)
+    for factor, shape in zip(jax.tree.leaves(factors), jax.tree.leaves(shapes), strict=True):
+        assert (factor == 1).all()
+        assert np.broadcast_shapes(factor.shape, shape.shape) == shape.shape
+    assert [layer["weights"].shape for layer in factors["hidden"]] == [(n, 1) for n in hidden]
+    width = hidden[-1] if hidden else 1
+    assert [head["weights"].shape for head in factors["heads"]] == [(1, width)] * 2
+
+
+@pytest.mark.parametrize("prior", ["scaled", "paper"])
 def test_equal_seeds_give_equal_starts_and_others_do_not(prior):
     starts = [network(prior=prior).start(LEVEL, seed)["hidden"] for seed in (0, 0, 1)]
     for leaf, same, different in zip(*map(jax.tree.leaves, starts), strict=True):

@@ -52,7 +52,8 @@ def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
 
 
 def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:
-    updates, state = _decaying_adam(num_steps).update(*args)
+    result: Any = _decaying_adam(num_steps).update(*args)
+    updates, state = result
     scales = getattr(updates, "log_prior_scale", None)
     if scales is None:
         return updates, state

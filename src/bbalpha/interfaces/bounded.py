@@ -11,7 +11,14 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from bbalpha.likelihoods import Columns, Likelihood, Outputs, PerDatum, RandomKey, floating
+from bbalpha.likelihoods import (
+    Columns,
+    OrderedLikelihood,
+    Outputs,
+    PerDatum,
+    RandomKey,
+    floating,
+)
 
 UNLIMITED = 1e9  # for outputs that are not logarithms; its square is finite in float32
 
@@ -25,7 +32,7 @@ class Bounded(eqx.Module):
         upper: Where outputs begin to grow like a logarithm.
     """
 
-    likelihood: Likelihood
+    likelihood: OrderedLikelihood
     lower: Float[Array, " outputs"] = eqx.field(converter=floating)
     upper: Float[Array, " outputs"] = eqx.field(converter=floating)
 

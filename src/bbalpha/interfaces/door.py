@@ -24,19 +24,22 @@ def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any)
         reset: Whether these data define the model.
         rules: Further arguments of scikit-learn's checks of the targets.
     """
+    X = _dense(X)
     if reset:
         estimator.encoder_ = _new_encoder(estimator.encoder, X)
     encoder = estimator.encoder_
     if encoder is None:
-        X, targets = _dense(X), {} if y is None else {"y": y}
+        targets = {} if y is None else {"y": y}
         return validate_data(estimator, X, reset=reset, dtype=np.float64, **targets, **rules)
     features = encoder.fit_transform(X, y) if reset else encoder.transform(X)
     if reset:
         estimator.n_features_in_ = encoder.n_features_in_
-        estimator.feature_names_in_ = encoder.feature_names_in_
+        vars(estimator).pop("feature_names_in_", None)
+        if hasattr(encoder, "feature_names_in_"):  # whose names are texts
+            estimator.feature_names_in_ = encoder.feature_names_in_
     if y is None:
-        return check_array(features, dtype=np.float64)
-    return check_X_y(features, y, dtype=np.float64, **rules)
+        return check_array(features, dtype="float64")
+    return check_X_y(features, y, dtype="float64", **rules)
 
 
 def check_numbers(y: Any) -> None:

@@ -206,7 +206,7 @@ class Estimator(BaseEstimator, ABC):
         The limits are the ends of the training range, moved outwards by half its width.
         """
         check_is_fitted(self)
-        return self.input_units_.is_outside(checked(self, X, reset=False)).any(axis=1)
+        return np.any(self.input_units_.is_outside(checked(self, X, reset=False)), axis=1)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.

@@ -28,7 +28,7 @@ from bbalpha.tables.reading import Reading
 from bbalpha.tables.value_columns import Block
 
 MAX_ONE_HOTS = 100  # features of zeros and ones, besides the one of pooled texts
-MAX_POOLED = 0.1  # fraction of the rows in pooled categories from which effects are added
+MAX_POOLED = 0.1  # fraction of rows that share a pooled text, from which effects are added
 MAX_NEW_TEXTS = 20  # allowed even if most rows bring a text of their own
 MAX_TEXTS = 100_000  # that a model file remembers
 NUM_SHOWN = 10  # categories that a description names
@@ -74,7 +74,8 @@ class TextColumn:
         num_pooled = len(reading.cells) - sum(counts[text] for text in chosen)
         chosen.sort(key=lambda text: (text is None, text or ""))
         column = cls(reading.name, tuple(chosen), tuple(rest), num_pooled >= least)
-        if outputs is None or num_pooled < MAX_POOLED * len(reading.cells):
+        num_repeated = sum(counts[text] for text in rest if counts[text] > 1)
+        if outputs is None or num_repeated < MAX_POOLED * len(reading.cells):
             return column, np.zeros((len(reading.cells), 0))
         codes = column._codes(reading.cells)
         codes = np.where(codes < 0, len(chosen) + len(rest), codes)  # beyond MAX_TEXTS

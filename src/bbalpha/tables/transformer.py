@@ -55,6 +55,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     "column 'town': 1 of 1 texts were not in the training tabl"
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         *,
