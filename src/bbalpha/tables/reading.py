@@ -171,6 +171,7 @@ def _may_hold_values(cells, habits):
 def _by_spelling(cells, read):
     """Read each distinct text once if texts repeat."""
     repeats = len(cells) > NUM_SAMPLED and cells.type == TEXT
+    repeats = repeats and 2 * len(pc.unique(cells.slice(0, NUM_SAMPLED))) < NUM_SAMPLED
     encoded = cells.dictionary_encode() if repeats else None
     if encoded is None or 2 * len(encoded.dictionary) > len(cells):
         return read(cells)
