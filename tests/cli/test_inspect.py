@@ -1,12 +1,15 @@
 """Facts about `bbalpha inspect`: what a model file holds, for people and as JSON."""
 
 import json
+import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import bbalpha as bb
+from bbalpha.cli.header import _noise
 from bbalpha.files import model_file
 
 
@@ -18,7 +21,7 @@ def test_inspect_tells_what_the_file_holds(prices, states, done):
     assert (facts["alpha"], facts["likelihood"], facts["rows"]) == (0.5, "heteroscedastic", 40)
     assert facts["energy"] == pytest.approx(float(posterior.energy))
     assert (facts["epochs"], facts["stopped"], facts["seed"]) == (3, "finished", 0)
-    assert facts["noise"]["standard_deviation"] > 0
+    assert facts["noise"] == {}  # it depends on the inputs
     assert facts["bytes"] == prices.stat().st_size
     assert (facts["task"], facts["target"], facts["dropped"]) == ("regression", "price", ["id"])
     kinds = {column["name"]: column["kind"] for column in facts["columns"]}
@@ -27,6 +30,22 @@ def test_inspect_tells_what_the_file_holds(prices, states, done):
     assert "state, one of 2 classes: 'kept' and 'sold'" in said
     assert "text: 'blue', 'red' and missing" in said
     assert "softmax" in said
+
+
+@pytest.mark.parametrize(
+    ("learned", "noise"),
+    [
+        ({"log_variance": 2.0}, {"standard_deviation": 3 * math.e}),
+        ({"log_scale": 1.0, "log_degrees_of_freedom": 0.0}, {"scale": 3 * math.e}),
+        ({"log_size": 1.0}, {"size": math.e}),
+        ({"upper": 1e9}, {}),
+    ],
+)
+def test_noise_is_in_the_units_of_the_target(learned, noise):
+    arrays = {f".hyperparams.likelihood.{name}": np.array([x]) for name, x in learned.items()}
+    found = _noise(arrays, unit=3.0)
+    assert found.pop("degrees_of_freedom", 1.0) == 1
+    assert found == pytest.approx(noise)
 
 
 def test_inspect_reads_a_model_that_was_saved_from_python(prices, tmp_path, done):
