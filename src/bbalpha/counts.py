@@ -13,7 +13,7 @@ from bbalpha.engine.special import LOG_TWO_PI, poisson_log_height, poisson_tails
 from bbalpha.likelihoods import Columns, Outputs, PerDatum, RandomKey, fields_of, floating
 
 SERIES_START = 8.0  # from which three terms of Stirling's series are exact to 1e-9
-LARGEST_COUNT = 1e30  # up to which betainc is finite in float32
+LARGEST_COUNT = 1e12  # whose third power, which betainc forms, is finite in float32
 LARGEST_LOG_RATE = 80.0  # whose exponential is finite in float32
 LARGEST_LOG_SIZE = 16.0  # log r up to which the negative binomial is told from the Poisson
 
