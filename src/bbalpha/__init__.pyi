@@ -30,7 +30,7 @@ from .distributions import (
     Distribution,
     FullGaussian,
 )
-from .low_rank import LowRankGaussian
+from .low_rank import LowRankGaussian, NarrowedGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
@@ -91,6 +91,7 @@ __all__ = [
     "Distribution",
     "FullGaussian",
     "LowRankGaussian",
+    "NarrowedGaussian",
     "DensityPrior",
     "alpha_energy",
     "log_power_mean",
