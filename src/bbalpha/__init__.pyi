@@ -45,6 +45,7 @@ from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
+from .message_passing.sweeps import power_ep
 from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
@@ -113,6 +114,7 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "power_ep",
     "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",

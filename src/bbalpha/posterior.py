@@ -43,6 +43,11 @@ class FitInfo:
     held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
     is used up), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
     it is "running". `converged` says whether the result had stopped moving.
+
+    For message passing, `energies` has one energy per sweep, `num_steps` counts sweeps, and
+    `skipped` says how many sites each sweep had to leave as they were. `stopped` may also be
+    "diverged", "double loop" (which converged where sweeps did not), or "traced" (inside another
+    program, where nothing else is known).
     """
 
     energies: tuple[float, ...] = ()
@@ -51,6 +56,7 @@ class FitInfo:
     seconds: float = 0.0
     stopped: str = "finished"
     converged: bool = False
+    skipped: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,6 +83,9 @@ class Posterior(eqx.Module):
     `q` and `prior` are distributions over the flat vector of free numbers, `energy` is the BB-α
     energy on the full data (lower is better), and `hyperparams` holds the learned hyper-parameters.
     Everything else is in the units of the model, where transforms put constraints on parameters.
+
+    After power EP and its relatives with a site for each datum, `leave_one_out` holds the log
+    predictive density of each datum under q without its site.
     """
 
     q: Distribution
@@ -87,6 +96,7 @@ class Posterior(eqx.Module):
     energy: Float[Array, ""]
     layout: Layout = eqx.field(static=True)
     info: FitInfo = FitInfo()
+    leave_one_out: Float[Array, " data"] | None = None
 
     @property
     def mean(self) -> PyTree:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.message_passing.projections import Projections
-from bbalpha.message_passing.sites import Pass, keep_proper
+from bbalpha.message_passing.sites import Pass, keep_proper, log_predictive
 from bbalpha.message_passing.tilted import (
     NUM_NODES,
     Centers,
@@ -76,6 +76,16 @@ class DiagonalSites(NamedTuple):
         base = project(self.projections.rows, cavity)
         tilted = tilted_at(self.factors, base, alphas, centers, num_nodes)
         return _energy(q, cavity, base, tilted, alphas)
+
+    def leave_one_out(
+        self, sites: Natural, centers: Centers, num_nodes: int = NUM_NODES
+    ) -> PerDatum:
+        """Log p(yₙ) under q without the site of datum n; NaN where that is improper."""
+        cavity = _cavities(self.q(sites), sites, jnp.ones(len(sites.shift)))
+        is_proper = jnp.all(cavity.precision > 0, axis=1)
+        base = project(self.projections.rows, cavity)
+        predictive = log_predictive(self.factors, base, centers, num_nodes)
+        return jnp.where(is_proper, predictive, jnp.nan)
 
     def distribution(self, sites: Natural) -> DiagonalGaussian:
         """Q over the parameters."""

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from bbalpha.message_passing.sites import Pass
-from bbalpha.message_passing.tilted import Centers, PerDatum
+from bbalpha.message_passing.tilted import Centers
 
 GROW, SHRINK = 1.25, 0.6  # of the step, when sweeps agree in direction or turn around
 AGREE, TURN = 0.2, -0.2  # cosine of the angle between successive gaps
 SMALLEST_STEP = 1e-4
+ROUNDING = 1e-12  # of moments
 WARM_SWEEPS = 10  # at α = 1 before the first at a negative α, whose cavities need sites
 
 
@@ -92,7 +93,7 @@ def iterate(family: Family, alpha: Array, settings: Settings, start: Any = None)
         is_fine = found.is_proper & jnp.isfinite(found.energy)
         kept = select(is_fine, found, state.accepted)
         trace = _noted(state.trace, state.num_sweeps, found)
-        matched = jnp.max(jnp.abs(found.gap)) <= settings.tolerance
+        matched = mismatch(found) <= _least_gap(alpha, settings.tolerance)
         return State(
             select(is_fine, sites, state.sites),
             kept,
@@ -126,6 +127,21 @@ def select(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
+def mismatch(found: Pass) -> Float[Array, ""]:
+    """The largest gap between moments of tilted distributions and q, had all powers been 1.
+
+    A tilted distribution of small power differs little from q, whatever the sites are.
+    """
+    powers = jnp.minimum(jnp.abs(found.alpha), 1.0)
+    powers = powers.reshape(1, -1, *(1,) * (found.gap.ndim - 2))
+    return jnp.max(jnp.abs(found.gap) / powers)
+
+
+def _least_gap(alpha: Array, tolerance: Array) -> Array:
+    """The tolerance, or what rounding leaves of a gap at small powers."""
+    return jnp.maximum(tolerance, ROUNDING / jnp.minimum(jnp.abs(alpha), 1.0))
+
+
 def _next_step(state: State, found: Pass, is_fine: Array, fixed: Array) -> Float[Array, ""]:
     """The step of the next sweep: adapted, unless one was given."""
     old, new = state.previous_gap, found.gap
@@ -145,17 +161,6 @@ def _empty_trace(length: int) -> Trace:
 def _noted(trace: Trace, place: Int[Array, ""], found: Pass) -> Trace:
     return Trace(
         trace.energies.at[place].set(found.energy),
-        trace.gaps.at[place].set(jnp.max(jnp.abs(found.gap))),
+        trace.gaps.at[place].set(mismatch(found)),
         trace.skipped.at[place].set(jnp.sum(~found.exists)),
     )
-
-
-def stationary_energy(
-    family: Any, sites: Any, alphas: PerDatum, centers: Centers, num_nodes: int
-) -> Float[Array, ""]:
-    """The energy whose derivative in prior and likelihood is right at a fixed point.
-
-    There the energy is stationary in the sites, so they are held fixed.
-    """
-    sites, alphas, centers = jax.lax.stop_gradient((sites, alphas, centers))
-    return family.energy(sites, alphas, centers, num_nodes)

@@ -101,8 +101,18 @@ def lower_factor(factor: Float[Array, "params params"]) -> Float[Array, "params 
     return (upper * jnp.sign(jnp.diag(upper))[:, None]).T
 
 
-def as_gaussian_prior(prior: Any, size: int) -> GaussianPrior:
-    """The prior that was given as deviations, a covariance matrix or a Gaussian.
+def gaussian_prior(prior: Any, size: int) -> GaussianPrior:
+    """The prior that was given as deviations, a covariance matrix or a Gaussian."""
+    if isinstance(prior, FullGaussian):
+        return GaussianPrior(prior.mean, prior.cholesky)
+    if isinstance(prior, DiagonalGaussian):
+        return GaussianPrior(prior.mean, jnp.exp(0.5 * prior.log_variance))
+    factor = jnp.linalg.cholesky(prior) if prior.ndim == 2 else jnp.broadcast_to(prior, (size,))
+    return GaussianPrior(jnp.zeros(size), factor)
+
+
+def check_prior(prior: Any, size: int) -> None:
+    """Raise unless it is a prior; values that are traced cannot be checked.
 
     Raises:
         ValueError: if a shape is wrong, a deviation is not positive and finite, or a covariance
@@ -111,24 +121,20 @@ def as_gaussian_prior(prior: Any, size: int) -> GaussianPrior:
     """
     if isinstance(prior, FullGaussian | DiagonalGaussian):
         _check_size(prior.mean.shape, size)
-        cholesky = isinstance(prior, FullGaussian)
-        factor = prior.cholesky if cholesky else jnp.exp(0.5 * prior.log_variance)
-        return GaussianPrior(jnp.asarray(prior.mean, float), jnp.asarray(factor, float))
-    if callable(prior) or isinstance(prior, str | dict | Distribution):
+        return
+    if callable(prior) or isinstance(prior, str | dict | eqx.Module):
         raise TypeError(
             "prior must be a standard deviation, one per parameter, a covariance matrix, or a "
             f"bb.DiagonalGaussian or bb.FullGaussian; got a {type(prior).__name__}."
         )
-    array = jnp.asarray(prior, float)
-    mean = jnp.zeros(size)
-    if array.ndim == 2:
-        _check_size(array.shape, size, 2)
-        _check_covariance(array)
-        return GaussianPrior(mean, jnp.linalg.cholesky(array))
-    if array.ndim == 1:
-        _check_size(array.shape, size)
-    _check_deviations(array)
-    return GaussianPrior(mean, jnp.broadcast_to(array, (size,)))
+    if np.ndim(prior) > 0:
+        _check_size(np.shape(prior), size, 2 if np.ndim(prior) == 2 else 1)
+    if isinstance(prior, Tracer):
+        return
+    if np.ndim(prior) == 2:
+        _check_covariance(np.asarray(prior, np.float64))
+    else:
+        _check_deviations(np.asarray(prior, np.float64))
 
 
 def _check_size(shape: tuple[int, ...], size: int, ndim: int = 1) -> None:
@@ -138,9 +144,7 @@ def _check_size(shape: tuple[int, ...], size: int, ndim: int = 1) -> None:
         )
 
 
-def _check_deviations(array: Array) -> None:
-    if isinstance(array, Tracer):
-        return
+def _check_deviations(array: np.ndarray) -> None:
     values = np.atleast_1d(array)
     wrong = values[~((values > 0) & np.isfinite(values))]
     if wrong.size:
@@ -150,10 +154,7 @@ def _check_deviations(array: Array) -> None:
         )
 
 
-def _check_covariance(array: Array) -> None:
-    if isinstance(array, Tracer):
-        return
-    matrix = np.asarray(array)
+def _check_covariance(matrix: np.ndarray) -> None:
     if not np.isfinite(matrix).all():
         raise ValueError("prior must be finite; got a covariance matrix with NaN or infinity.")
     gap = np.abs(matrix - matrix.T).max()
@@ -161,9 +162,11 @@ def _check_covariance(array: Array) -> None:
         raise ValueError(
             f"prior must be a symmetric covariance matrix; got entries that differ by {gap:g}."
         )
-    if not np.isfinite(np.asarray(jnp.linalg.cholesky(array))).all():
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
         smallest = np.linalg.eigvalsh(matrix)[0]
         raise ValueError(
             "prior must be a positive definite covariance matrix; got a smallest eigenvalue of "
             f"{smallest:.3g}."
-        )
+        ) from None

@@ -110,6 +110,13 @@ class FullSites(NamedTuple):
         tilted = tilted_at(self.factors, cavity, alphas, centers, num_nodes)
         return _energy(q, cavity, tilted.log_normalizer, alphas)
 
+    def leave_one_out(
+        self, sites: Natural, centers: Centers, num_nodes: int = NUM_NODES
+    ) -> PerDatum:
+        """Log p(yₙ) under q without the site of datum n; NaN where that is improper."""
+        cavity = cavities(self.moments(sites).marginal, sites, jnp.ones(len(sites.shift)))
+        return log_predictive(self.factors, cavity, centers, num_nodes)
+
     def distribution(self, sites: Natural) -> Distribution:
         """Q over the parameters."""
         q = self.moments(sites)
@@ -117,6 +124,16 @@ class FullSites(NamedTuple):
         inverse = jax.scipy.linalg.solve_triangular(q.cholesky, identity, lower=True)
         covariance = inverse.T @ inverse
         return self.projections.posterior(q.mean, jnp.linalg.cholesky(covariance))
+
+
+def log_predictive(
+    factors: Factors, cavity: Natural, centers: Centers, num_nodes: int
+) -> PerDatum:
+    """Log E[p(yₙ|f)] under a Gaussian of each projection; NaN where that is improper."""
+    ones = jnp.ones(len(cavity.shift))
+    tilted, _ = tilted_moments(factors, cavity, ones, centers, num_nodes)
+    is_proper = (cavity.precision > 0) & tilted.exists
+    return jnp.where(is_proper, tilted.log_normalizer - cavity.log_normalizer, jnp.nan)
 
 
 def keep_proper(alpha: Array, shares: PerDatum) -> PerDatum:
