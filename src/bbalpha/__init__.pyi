@@ -46,6 +46,8 @@ from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
 from .message_passing.sweeps import power_ep
+from .message_passing.variational import vmp
+from .message_passing.tied import averaged_ep, stochastic_ep
 from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
@@ -115,6 +117,9 @@ __all__ = [
     "fit",
     "fit_many",
     "power_ep",
+    "vmp",
+    "averaged_ep",
+    "stochastic_ep",
     "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",

@@ -113,21 +113,25 @@ def held(problem: Problem) -> Problem:
 def stationary_energy(
     problem: Problem, sites: Any, alphas: Array, centers: Centers, num_nodes: int
 ) -> Float[Array, ""]:
-    """The energy, with its derivative in prior and likelihood at a fixed point of the sites.
+    """The power-EP energy, with its derivative in prior and likelihood at a fixed point.
 
-    There the energy is stationary in the sites, so they are held fixed. The derivative is taken
-    here: left to jax, it would be computed after the 64-bit context has ended, and fail.
+    There the energy is stationary in the sites, so they are held fixed.
     """
+    return with_slope(
+        lambda problem: problem.sites().energy(sites, alphas, centers, num_nodes), problem
+    )
 
-    def energy(numbers: PyTree) -> Float[Array, ""]:
-        family = eqx.combine(numbers, rest).sites()
-        return family.energy(sites, alphas, centers, num_nodes)
 
+def with_slope(energy: Callable[[Problem], Array], problem: Problem) -> Float[Array, ""]:
+    """The energy of a problem with its derivative, which is taken here.
+
+    Left to jax, it would be computed after the 64-bit context has ended, and fail.
+    """
+    if not problem.is_traced:
+        return energy(problem)
     numbers, rest = eqx.partition(problem, eqx.is_inexact_array)
     fixed = jax.lax.stop_gradient(numbers)
-    if not problem.is_traced:
-        return energy(fixed)
-    value, slope = jax.value_and_grad(energy)(fixed)
+    value, slope = jax.value_and_grad(lambda numbers: energy(eqx.combine(numbers, rest)))(fixed)
     changes = jax.tree.map(
         lambda rate, new, old: jnp.sum(rate * (new - old)), slope, numbers, fixed
     )
