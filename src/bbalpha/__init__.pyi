@@ -46,8 +46,10 @@ from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
 from .message_passing.sweeps import power_ep
+from .message_passing.double_loop import double_loop_ep
 from .message_passing.variational import vmp
 from .message_passing.tied import averaged_ep, stochastic_ep
+from .message_passing.stationary import fixed_point
 from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
@@ -117,9 +119,11 @@ __all__ = [
     "fit",
     "fit_many",
     "power_ep",
+    "double_loop_ep",
     "vmp",
     "averaged_ep",
     "stochastic_ep",
+    "fixed_point",
     "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",

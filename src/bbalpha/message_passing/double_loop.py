@@ -1,38 +1,94 @@
-"""Double-loop EP (Appendix A): slower than sweeps, but the energy falls at every outer step.
+"""Double-loop EP: slower than sweeps, but the energy falls at every step (Appendix A)."""
 
-With γₙ the marginals of the projections, in natural parameters, and cavities γₙ − α λₙ,
+import time
+from typing import Any
 
-    E(γ, λ) = − log Z_q(λ) − (1/α) Σₙ [log ∫ pₙ^α exp(s·(γₙ − α λₙ)) − log Z(γₙ)]
-
-is concave in the sites λ. The inner loop maximizes over them, by Newton's method with conjugate
-gradients; there the moments of q and of the tilted distributions agree. What the maximum adds to
-log Z(γₙ)/α is concave in γ, so setting γ to those moments (the outer step) lowers the energy
-(Heskes & Zoeter 2002; Opper & Winther 2005).
-"""
-
-from typing import NamedTuple
-
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jax.core import Tracer
+from jaxtyping import Array, PyTree
 
-from bbalpha.message_passing.arguments import Problem, held, stationary_energy
-from bbalpha.message_passing.iteration import Settings
-from bbalpha.message_passing.programs import run
-from bbalpha.message_passing.results import Found, cast
-from bbalpha.message_passing.sites import FullSites, moment_gap
-from bbalpha.message_passing.tilted import (
-    Centers,
-    Natural,
-    Tilted,
-    tilted_at,
-    tilted_moments,
+from bbalpha.convergence import ConvergenceWarning
+from bbalpha.distributions import FullGaussian
+from bbalpha.engine.checks import check_counts, warn
+from bbalpha.message_passing.arguments import (
+    Problem,
+    ProjectedLikelihood,
+    check_positive,
+    check_power,
+    held,
+    prepare,
+    stationary_energy,
 )
+from bbalpha.message_passing.iteration import Settings
+from bbalpha.message_passing.min_max import MinMax, solve
+from bbalpha.message_passing.programs import in_double_precision, run
+from bbalpha.message_passing.results import Found, caller_dtype, cast, is_traced, posterior_of
+from bbalpha.message_passing.tilted import NUM_NODES
+from bbalpha.posterior import Posterior
 
-MOST_NEWTON_STEPS = 30
-MOST_CG_STEPS = 60
-MOST_HALVINGS = 30
-INNER_SHARE = 0.1  # of the outer tolerance, to which the inner loop converges
+TOLERANCE = 1e-7  # posterior deviations
+MAX_STEPS = 200
+
+
+def double_loop_ep(
+    log_likelihood: ProjectedLikelihood,
+    inputs: Any,
+    targets: PyTree,
+    *,
+    prior: Any = 1.0,
+    alpha: Any = 1.0,
+    hyperparams: PyTree = None,
+    tolerance: float = TOLERANCE,
+    max_steps: int = MAX_STEPS,
+    num_nodes: int = NUM_NODES,
+) -> Posterior:
+    """The fixed point of power EP with a full q, found by a double loop whose energy always falls.
+
+    The inner loop maximizes the energy over the sites, which is a concave problem; the outer loop
+    minimizes over q (Appendix A; Heskes & Zoeter 2002; Opper & Winther 2005). It is many times
+    slower than `power_ep`, which calls it where sweeps fail. `info.energies` has one energy per
+    outer step. Newton's equations are solved directly up to 1,000 rows.
+
+    Args:
+        log_likelihood: as for `power_ep`.
+        inputs: as for `power_ep`.
+        targets: as for `power_ep`.
+        prior: as for `power_ep`.
+        alpha: the power, a positive number.
+        hyperparams: as for `power_ep`.
+        tolerance: the largest difference, in posterior deviations, between moments of q and of a
+            tilted distribution at the end.
+        max_steps: the most outer steps.
+        num_nodes: quadrature nodes per datum.
+
+    Raises:
+        ValueError: if an argument breaks its rule.
+        TypeError: if an argument is of the wrong kind.
+
+    >>> inputs = jnp.array([[1.0, 0.5], [1.0, -1.0], [1.0, 2.0], [1.0, -0.5]])
+    >>> labels = jnp.array([1.0, 0.0, 1.0, 0.0])
+    >>> print(f"{bb.double_loop_ep(bb.Probit(), inputs, labels).energy:.3f}")  # as power_ep
+    1.919
+    """
+    check_power(alpha, "double_loop_ep")
+    if not isinstance(alpha, Tracer) and alpha < 0:
+        raise ValueError(
+            "alpha must be positive, because the inner problem is concave only then; "
+            f"got alpha={alpha}."
+        )
+    check_counts(max_steps=max_steps, num_nodes=num_nodes)
+    check_positive(tolerance=tolerance)
+    dtype, began = caller_dtype(), time.perf_counter()
+    with in_double_precision():
+        problem = prepare(log_likelihood, inputs, targets, prior, hyperparams, FullGaussian)
+        step = jnp.zeros(())
+        settings = Settings(max_steps, num_nodes, jnp.asarray(tolerance, float), step)
+        found = double_loop(problem, jnp.asarray(alpha, float), settings, dtype)
+        stopped = "traced" if is_traced(found) else _ending(found, max_steps)
+        if stopped == "traced":
+            found = found._replace(energy=jnp.where(found.converged, found.energy, jnp.nan))
+    seconds = time.perf_counter() - began
+    return posterior_of(found, problem, alpha, hyperparams, seconds, stopped)
 
 
 def double_loop(problem: Problem, alpha: Array, settings: Settings, dtype: str) -> Found:
@@ -63,190 +119,14 @@ def double_loop_program(
     )
 
 
-class Inner(NamedTuple):
-    """The state of the inner loop: sites, where nodes are, and what is left of the gradient."""
-
-    sites: Natural
-    centers: Centers
-    value: Float[Array, ""]
-    gap: Float[Array, ""]
-    count: Int[Array, ""]
-    is_moving: Bool[Array, ""]
-
-
-class Outer(NamedTuple):
-    """The state of the outer loop."""
-
-    sites: Natural
-    marginal: Natural
-    centers: Centers
-    energies: Float[Array, " steps"]
-    gap: Float[Array, ""]
-    num_steps: Int[Array, ""]
-    converged: Bool[Array, ""]
-
-
-class MinMax(NamedTuple):
-    """The energy E(γ, λ) of a problem at power α > 0."""
-
-    family: FullSites
-    alpha: Float[Array, ""]
-    num_nodes: int
-
-    def energy(self, sites: Natural, marginal: Natural, centers: Centers) -> Float[Array, ""]:
-        """E(γ, λ) with nodes at given centers."""
-        tilted = tilted_at(
-            self.family.factors, self._base(sites, marginal), self._alphas, centers, self.num_nodes
-        )
-        ratio = jnp.where(tilted.exists, tilted.log_normalizer, jnp.nan) - marginal.log_normalizer
-        return -self.family.moments(sites).log_normalizer - jnp.sum(ratio) / self.alpha
-
-    def tilted(
-        self, sites: Natural, marginal: Natural, centers: Centers
-    ) -> tuple[Tilted, Centers]:
-        """The tilted distributions, with nodes moved to them."""
-        base = self._base(sites, marginal)
-        return tilted_moments(
-            self.family.factors, base, self._alphas, centers, self.num_nodes
-        )
-
-    @property
-    def _alphas(self) -> Array:
-        return jnp.full(len(self.family.projections.offset), self.alpha)
-
-    def _base(self, sites: Natural, marginal: Natural) -> Natural:
-        return Natural(
-            marginal.precision - self.alpha * sites.precision,
-            marginal.shift - self.alpha * sites.shift,
-        )
-
-
-def solve(problem: MinMax, max_steps: int, tolerance: Array) -> Outer:
-    """Outer steps from the prior until the moments of γ and of the tilted distributions agree."""
-    sites = problem.family.start()
-    marginal = problem.family.moments(sites).marginal
-
-    def body(state: Outer) -> Outer:
-        inner = _inner_loop(problem, state.sites, state.marginal, state.centers, tolerance)
-        tilted, centers = problem.tilted(inner.sites, state.marginal, inner.centers)
-        gap = jnp.max(
-            jnp.abs(moment_gap(state.marginal, tilted.mean, tilted.variance, tilted.exists))
-        )
-        precision = 1 / tilted.variance
-        return Outer(
-            inner.sites,
-            Natural(precision, precision * tilted.mean),
-            centers,
-            state.energies.at[state.num_steps].set(inner.value),
-            gap,
-            state.num_steps + 1,
-            (gap <= tolerance * jnp.minimum(problem.alpha, 1.0))
-            & (inner.gap <= tolerance)
-            & jnp.all(tilted.exists),
-        )
-
-    start = Outer(
-        sites,
-        marginal,
-        problem.family.start_centers(),
-        jnp.full(max_steps, jnp.nan),
-        jnp.array(jnp.inf),
-        jnp.array(0),
-        jnp.array(False),
+def _ending(found: Found, max_steps: int) -> str:
+    """Why the steps ended; warns if they did not converge."""
+    if found.converged:
+        return "converged"
+    count = int(found.num_sweeps)
+    reason = "moved q" if count >= max_steps else "could not lower the energy"
+    warn(
+        f"double_loop_ep did not converge: the last of {count} steps still {reason}.",
+        ConvergenceWarning,
     )
-    return jax.lax.while_loop(
-        lambda state: (state.num_steps < max_steps) & ~state.converged & ~jnp.isnan(state.gap),
-        body,
-        start,
-    )
-
-
-def _inner_loop(
-    problem: MinMax, sites: Natural, marginal: Natural, centers: Centers, tolerance: Array
-) -> Inner:
-    """The sites that maximize the energy for fixed γ, by Newton's method."""
-
-    def body(state: Inner) -> Inner:
-        tilted, centers = problem.tilted(state.sites, marginal, state.centers)
-        value = problem.energy(state.sites, marginal, centers)
-        direction = _newton_direction(problem, state.sites, marginal, centers, tilted)
-        sites, is_moving = _line_search(problem, state.sites, direction, marginal, centers, value)
-        q = problem.family.moments(state.sites).marginal
-        gap = jnp.max(jnp.abs(moment_gap(q, tilted.mean, tilted.variance, tilted.exists)))
-        is_done = gap <= INNER_SHARE * tolerance
-        sites = jax.tree.map(lambda new, old: jnp.where(is_done, old, new), sites, state.sites)
-        return Inner(sites, centers, value, gap, state.count + 1, is_moving & ~is_done)
-
-    infinite = jnp.array(jnp.inf)
-    start = Inner(sites, centers, -infinite, infinite, jnp.array(0), jnp.array(True))
-    return jax.lax.while_loop(
-        lambda state: state.is_moving & (state.count < MOST_NEWTON_STEPS), body, start
-    )
-
-
-def _newton_direction(
-    problem: MinMax, sites: Natural, marginal: Natural, centers: Centers, tilted: Tilted
-) -> Natural:
-    """The Newton step of the sites, by conjugate gradients on −∂²E."""
-
-    def slope(sites: Natural) -> Natural:
-        return jax.grad(problem.energy)(sites, marginal, centers)
-
-    def curvature(change: Natural) -> Natural:
-        _, bent = jax.jvp(slope, (sites,), (change,))
-        return jax.tree.map(jnp.negative, bent)
-
-    q = problem.family.moments(sites).marginal
-    blocks = _statistics_covariance(q.mean, 1 / q.precision)
-    of_tilted = _statistics_covariance(tilted.mean, tilted.variance)
-    blocks = tuple(a + problem.alpha * b for a, b in zip(blocks, of_tilted, strict=True))
-
-    def precondition(vector: Natural) -> Natural:
-        squares, mixed, linear = blocks
-        determinant = squares * linear - jnp.square(mixed)
-        return Natural(
-            (linear * vector.precision - mixed * vector.shift) / determinant,
-            (squares * vector.shift - mixed * vector.precision) / determinant,
-        )
-
-    return jax.scipy.sparse.linalg.cg(
-        curvature, slope(sites), M=precondition, tol=1e-6, maxiter=MOST_CG_STEPS
-    )[0]
-
-
-def _statistics_covariance(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """Variance of −½g², covariance of it with g, and variance of g, for Gaussian g."""
-    return (
-        0.5 * jnp.square(variance) + jnp.square(mean) * variance,
-        -mean * variance,
-        variance,
-    )
-
-
-def _line_search(
-    problem: MinMax,
-    sites: Natural,
-    direction: Natural,
-    marginal: Natural,
-    centers: Centers,
-    value: Array,
-) -> tuple[Natural, Bool[Array, ""]]:
-    """The first of the halved steps that raises the energy, and whether there is one."""
-
-    def at(step: Array) -> Natural:
-        return jax.tree.map(lambda start, change: start + step * change, sites, direction)
-
-    def raises(step: Array) -> Array:
-        found, near = problem.tilted(at(step), marginal, centers)
-        return jnp.all(found.exists) & (problem.energy(at(step), marginal, near) > value)
-
-    def body(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        step, _, count = state
-        step = 0.5 * step
-        return step, raises(step), count + 1
-
-    one = jnp.array(1.0)
-    step, is_up, _ = jax.lax.while_loop(
-        lambda state: ~state[1] & (state[2] < MOST_HALVINGS), body, (one, raises(one), 0)
-    )
-    return jax.tree.map(lambda new, old: jnp.where(is_up, new, old), at(step), sites), is_up
+    return "finished"

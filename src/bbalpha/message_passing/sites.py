@@ -81,6 +81,13 @@ class FullSites(NamedTuple):
         log_normalizer = 0.5 * weights @ weights - jnp.sum(jnp.log(jnp.diag(cholesky)))
         return Moments(cholesky, mean, marginal, log_normalizer)
 
+    def half_and_mean(self, sites: Natural) -> tuple[Float[Array, "dims data"], PerDatum]:
+        """A with AᵀA the covariance of the projections under q, and their means."""
+        rows = self.projections.rows
+        q = self.moments(sites)
+        half = jax.scipy.linalg.solve_triangular(q.cholesky, rows.T, lower=True)
+        return half, q.marginal.mean
+
     def sweep(
         self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Pass:

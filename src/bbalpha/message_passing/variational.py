@@ -37,9 +37,10 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
 MAX_STEPS = 1000
-GROW, SHRINK = 1.2, 0.5  # of the step, when energy and gap fell or not
+GROW, OVERSHOT, SHRINK = 1.1, 0.7, 0.5  # of the step: all fell, the gap grew, the energy rose
+CAREFUL = 0.02  # a growing gap alone does not make steps smaller than this
 SMALLEST_STEP = 1e-10
-ROUNDING = 1e-13  # relative; by which an energy may rise
+ROUNDING = 1e-12  # relative; by which an energy may rise
 
 
 def vmp(
@@ -206,8 +207,9 @@ def descend(family: Any, tolerance: Array, max_steps: int, num_nodes: int) -> De
         allowed = state.found.energy + ROUNDING * jnp.abs(state.found.energy)
         is_lower = found.energy <= allowed  # and not NaN, as for an improper q
         # Close to the end energies differ by rounding only; a growing gap still shows overshooting.
-        is_better = is_lower & (found.gap < state.found.gap)
-        step = jnp.where(is_better, jnp.minimum(GROW * state.step, 1.0), SHRINK * state.step)
+        careful = jnp.where(found.gap > state.found.gap, OVERSHOT, GROW) * state.step
+        careful = jnp.clip(careful, jnp.minimum(CAREFUL, state.step), 1.0)
+        step = jnp.where(is_lower, careful, SHRINK * state.step)
         kept = select(is_lower, found, state.found)
         return Descent(
             select(is_lower, point, state.point),
