@@ -45,12 +45,12 @@ from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
+from .engine.cache import use_compilation_cache
 from .message_passing.sweeps import power_ep
 from .message_passing.double_loop import double_loop_ep
 from .message_passing.variational import vmp
 from .message_passing.tied import averaged_ep, stochastic_ep
 from .message_passing.stationary import fixed_point
-from .engine.cache import use_compilation_cache
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
@@ -118,13 +118,13 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "use_compilation_cache",
     "power_ep",
     "double_loop_ep",
     "vmp",
     "averaged_ep",
     "stochastic_ep",
     "fixed_point",
-    "use_compilation_cache",
     "metrics",
     "BBAlphaClassifier",
     "Uncertainty",

@@ -129,7 +129,9 @@ def _gap(
 
 
 def _cavities(q: Natural, sites: Natural, alphas: PerDatum) -> Natural:
-    return Natural(*(whole[None] - alphas[:, None] * site for whole, site in zip(q, sites, strict=True)))
+    return Natural(
+        *(whole[None] - alphas[:, None] * site for whole, site in zip(q, sites, strict=True))
+    )
 
 
 def _energy(

@@ -96,9 +96,7 @@ def double_loop(problem: Problem, alpha: Array, settings: Settings, dtype: str) 
     return run(double_loop_program, problem, alpha, settings, dtype)
 
 
-def double_loop_program(
-    problem: Problem, alpha: Array, settings: Settings, dtype: str
-) -> Found:
+def double_loop_program(problem: Problem, alpha: Array, settings: Settings, dtype: str) -> Found:
     """The compiled part."""
     family = held(problem).sites()
     state = solve(

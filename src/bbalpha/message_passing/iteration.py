@@ -5,7 +5,7 @@ sweeps agree in direction and shrinks when they turn around or q becomes imprope
 judged by how far tilted moments are from those of q, which no damping makes look smaller.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ ROUNDING = 1e-12  # of moments
 WARM_SWEEPS = 10  # at α = 1 before the first at a negative α, whose cavities need sites
 
 
+@runtime_checkable
 class Family(Protocol):
     """What the loop asks of a family of sites."""
 

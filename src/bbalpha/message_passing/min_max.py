@@ -70,9 +70,7 @@ class MinMax(NamedTuple):
             *(whole - self.alpha * site for whole, site in zip(marginal, sites, strict=True))
         )
         alphas = jnp.full(len(base.shift), self.alpha)
-        tilted, centers = tilted_moments(
-            self.family.factors, base, alphas, centers, self.num_nodes
-        )
+        tilted, centers = tilted_moments(self.family.factors, base, alphas, centers, self.num_nodes)
         ratio = jnp.where(tilted.exists, tilted.log_normalizer, jnp.nan) - marginal.log_normalizer
         value = -self.family.moments(sites).log_normalizer - jnp.sum(ratio) / self.alpha
         return value, tilted, centers
@@ -150,7 +148,9 @@ def _inner_loop(
     """The sites that maximize the energy for fixed γ: Newton steps, halved until they raise it."""
 
     def body(state: Inner) -> Inner:
-        sites = jax.tree.map(lambda x, change: x + state.step * change, state.sites, state.direction)
+        sites = jax.tree.map(
+            lambda x, change: x + state.step * change, state.sites, state.direction
+        )
         value, tilted, centers = problem.at(sites, marginal, state.centers)
         is_higher = value > state.value
         q = problem.family.moments(sites).marginal
@@ -178,9 +178,11 @@ def _inner_loop(
     infinite, one = jnp.array(jnp.inf), jnp.array(1.0)
     start = Inner(sites, unknown, centers, -infinite, nothing, one, infinite, jnp.array(0))
     return jax.lax.while_loop(
-        lambda state: (state.gap > INNER_SHARE * tolerance)
-        & (state.step > SMALLEST_STEP)
-        & (state.count < MOST_INNER_STEPS),
+        lambda state: (
+            (state.gap > INNER_SHARE * tolerance)
+            & (state.step > SMALLEST_STEP)
+            & (state.count < MOST_INNER_STEPS)
+        ),
         body,
         start,
     )

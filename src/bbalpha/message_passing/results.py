@@ -96,5 +96,3 @@ def last_finite_sweep(found: Found) -> int:
     count = int(found.num_sweeps)
     finite = np.isfinite(np.asarray(found.energies)[:count])
     return count - 1 if finite.all() else int(np.argmin(finite))
-
-

@@ -41,9 +41,7 @@ class SequentialSites(NamedTuple):
         visited = self._visit_all(sites, alpha, found.centers, num_nodes)
         return found._replace(target=visited)
 
-    def _visit_all(
-        self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int
-    ) -> Natural:
+    def _visit_all(self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int) -> Natural:
         rows = self.parallel.projections.rows
         q = self.parallel.moments(sites)
         half = jax.scipy.linalg.solve_triangular(q.cholesky, jnp.eye(len(q.mean)), lower=True)

@@ -69,7 +69,7 @@ class FullSites(NamedTuple):
         return Centers(jnp.zeros_like(variance), jnp.sqrt(variance))
 
     def moments(self, sites: Natural) -> Moments:
-        """q for given sites; not finite if it is improper."""
+        """Q for given sites; not finite if it is improper."""
         rows = self.projections.rows
         precision = jnp.eye(rows.shape[1]) + rows.T @ (sites.precision[:, None] * rows)
         cholesky = jnp.linalg.cholesky(precision)
@@ -133,9 +133,7 @@ class FullSites(NamedTuple):
         return self.projections.posterior(q.mean, jnp.linalg.cholesky(covariance))
 
 
-def log_predictive(
-    factors: Factors, cavity: Natural, centers: Centers, num_nodes: int
-) -> PerDatum:
+def log_predictive(factors: Factors, cavity: Natural, centers: Centers, num_nodes: int) -> PerDatum:
     """Log E[p(yₙ|f)] under a Gaussian of each projection; NaN where that is improper."""
     ones = jnp.ones(len(cavity.shift))
     tilted, _ = tilted_moments(factors, cavity, ones, centers, num_nodes)

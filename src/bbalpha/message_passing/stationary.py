@@ -108,7 +108,7 @@ class Averaging(NamedTuple):
     alpha: Float[Array, ""]
 
     def start(self) -> Natural:
-        """q is the prior or, at a negative α, narrow, so that tilted distributions exist."""
+        """The prior or, at a negative α, a narrow q, so that tilted distributions exist."""
         q = self.family.posterior(self.family.start(), 1)
         return Natural(jnp.where(self.alpha < 0, START_PRECISION, 1.0) * q.precision, q.shift)
 
@@ -121,9 +121,7 @@ class Averaging(NamedTuple):
         sums = all_sums(self.family.moment_sums, self.family, cavity, self.alpha, schedule)
         matched = self.family.matched(cavity, sums)
         length = num_data / self.alpha - 1
-        target = Natural(
-            *(old + length * (new - old) for new, old in zip(matched, q, strict=True))
-        )
+        target = Natural(*(old + length * (new - old) for new, old in zip(matched, q, strict=True)))
         energy = tied_energy(self.family, q, cavity, self.alpha, sums)
         gap = self.family.gap(q, target)
         is_whole = sums.skipped == 0  # without all tilted distributions the energy means nothing

@@ -202,6 +202,4 @@ def _check_order(order: str, family: GaussianFamily) -> None:
     if order not in ("parallel", "sequential"):
         raise ValueError(f"order must be 'parallel' or 'sequential'; got order={order!r}.")
     if order == "sequential" and family is not FullGaussian:
-        raise ValueError(
-            f"order must be 'parallel' for a diagonal q; got order={order!r}."
-        )
+        raise ValueError(f"order must be 'parallel' for a diagonal q; got order={order!r}.")

@@ -228,9 +228,9 @@ def tied_program(
         jnp.array(False),
     )
     state = jax.lax.while_loop(
-        lambda state: (state.num_epochs < schedule.max_epochs)
-        & ~state.converged
-        & (state.step > STEP_FLOOR),
+        lambda state: (
+            (state.num_epochs < schedule.max_epochs) & ~state.converged & (state.step > STEP_FLOOR)
+        ),
         body,
         start,
     )

@@ -50,9 +50,7 @@ class Rows(NamedTuple):
         rows = whitened if self.basis is None else whitened @ self.basis
         targets = jax.tree.map(lambda leaf: leaf[places], self.problem.targets)
         offset = inputs @ self.prior.mean
-        return rows, Factors(
-            self.problem.log_likelihood, targets, offset, self.problem.hyperparams
-        )
+        return rows, Factors(self.problem.log_likelihood, targets, offset, self.problem.hyperparams)
 
     def projections(self) -> Projections:
         """What turns coordinates back into parameters; its rows are not used."""

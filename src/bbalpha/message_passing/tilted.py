@@ -172,7 +172,9 @@ def _settled(moments_at: _AtCenters, centers: Centers) -> tuple[Tilted, Centers]
         deviation = jnp.where(is_off, deviation, centers.deviation)
         return Centers(mean, deviation), found, jnp.any(is_off), count + 1
 
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(moments_at, centers))
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(moments_at, centers)
+    )
     start = (centers, empty, jnp.array(True), jnp.array(0))
     centers, tilted, _, _ = jax.lax.while_loop(lambda state: state[2], body, start)
     return tilted, _centers_of(tilted, centers)
@@ -195,9 +197,7 @@ def _gaussian(factors: Factors, base: Natural, alpha: PerDatum) -> Tilted:
     residual = jnp.reshape(factors.targets, factors.offset.shape) - factors.offset
     precision = base.precision + alpha * noise_precision
     shift = base.shift + alpha * noise_precision * residual
-    constant = -0.5 * alpha * (
-        LOG_TWO_PI + log_variance + noise_precision * jnp.square(residual)
-    )
+    constant = -0.5 * alpha * (LOG_TWO_PI + log_variance + noise_precision * jnp.square(residual))
     exists = precision > 0
     safe = Natural(jnp.where(exists, precision, 1.0), shift)
     return Tilted(constant + safe.log_normalizer, safe.mean, 1 / safe.precision, exists)

@@ -112,13 +112,15 @@ class FullVariational(NamedTuple):
     factors: Factors
 
     def start(self) -> Natural:
-        """q is the prior."""
+        """The prior as q."""
         return self._sites.start()
 
     def step(self, sites: Natural, num_nodes: int) -> Step:
         """The free energy, and the sites after a full natural-gradient step."""
         marginal = self._sites.moments(sites).marginal
-        first, second = expected_slopes(self.factors, marginal.mean, 1 / marginal.precision, num_nodes)
+        first, second = expected_slopes(
+            self.factors, marginal.mean, 1 / marginal.precision, num_nodes
+        )
         target = Natural(-second, first - second * marginal.mean)
         after = self._sites.moments(target).marginal
         gap = moment_gap(marginal, after.mean, 1 / after.precision, after.precision > 0)
@@ -153,7 +155,7 @@ class DiagonalVariational(NamedTuple):
     factors: Factors
 
     def start(self) -> Natural:
-        """q is the prior."""
+        """The prior as q."""
         size = self.projections.rows.shape[1]
         return Natural(jnp.ones(size), jnp.zeros(size))
 
@@ -171,12 +173,8 @@ class DiagonalVariational(NamedTuple):
 
     def energy(self, q: Natural, num_nodes: int) -> Float[Array, ""]:
         """KL(q‖p₀) − Σₙ E_q[log p(yₙ|f)]."""
-        divergence = 0.5 * jnp.sum(
-            1 / q.precision + jnp.square(q.mean) - 1 + jnp.log(q.precision)
-        )
-        return divergence - jnp.sum(
-            expected_log_prob(self.factors, *self._marginals(q), num_nodes)
-        )
+        divergence = 0.5 * jnp.sum(1 / q.precision + jnp.square(q.mean) - 1 + jnp.log(q.precision))
+        return divergence - jnp.sum(expected_log_prob(self.factors, *self._marginals(q), num_nodes))
 
     def distribution(self, q: Natural) -> Distribution:
         """Q over the parameters."""
@@ -225,17 +223,15 @@ def descend(family: Any, tolerance: Array, max_steps: int, num_nodes: int) -> De
     energies = jnp.full(max_steps + 1, jnp.nan).at[0].set(found.energy)
     start = Descent(point, found, jnp.array(1.0), energies, jnp.array(1), jnp.array(False))
     return jax.lax.while_loop(
-        lambda state: (state.num_steps < max_steps)
-        & ~state.converged
-        & (state.step > SMALLEST_STEP),
+        lambda state: (
+            (state.num_steps < max_steps) & ~state.converged & (state.step > SMALLEST_STEP)
+        ),
         body,
         start,
     )
 
 
-def variational_program(
-    problem: Problem, settings: tuple[Array, int, int], dtype: str
-) -> Found:
+def variational_program(problem: Problem, settings: tuple[Array, int, int], dtype: str) -> Found:
     """The compiled part."""
     tolerance, max_steps, num_nodes = settings
 
