@@ -23,11 +23,14 @@ from bbalpha.message_passing.iteration import Settings
 from bbalpha.message_passing.min_max import MinMax, solve
 from bbalpha.message_passing.programs import in_double_precision, run
 from bbalpha.message_passing.results import Found, caller_dtype, cast, is_traced, posterior_of
+from bbalpha.message_passing.sites import FullSites
 from bbalpha.message_passing.tilted import NUM_NODES
+from bbalpha.message_passing.variational import FullVariational, descend
 from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
 MAX_STEPS = 200
+START_TOLERANCE = 1e-3  # of the variational start
 
 
 def double_loop_ep(
@@ -98,12 +101,14 @@ def double_loop(problem: Problem, alpha: Array, settings: Settings, dtype: str) 
 
 def double_loop_program(problem: Problem, alpha: Array, settings: Settings, dtype: str) -> Found:
     """The compiled part."""
-    family = held(problem).sites()
+    projections = held(problem).projections()
+    factors = held(problem).factors(projections)
+    family, num_nodes = FullSites(projections, factors), settings.num_nodes
+    first = descend(FullVariational(projections, factors), START_TOLERANCE, MAX_STEPS, num_nodes)
     state = solve(
-        MinMax(family, alpha, settings.num_nodes), settings.max_sweeps, settings.tolerance
+        MinMax(family, alpha, num_nodes), first.point, settings.max_sweeps, settings.tolerance
     )
     alphas = jnp.full(problem.num_data, alpha)
-    num_nodes = settings.num_nodes
     energy = stationary_energy(problem, state.sites, alphas, state.centers, num_nodes)
     return Found(
         cast(family.distribution(state.sites), dtype),

@@ -2,12 +2,13 @@
 
 With γₙ the marginals of the projections, in natural parameters, and cavities γₙ − α λₙ,
 
-    E(γ, λ) = − log Z_q(λ) − (1/α) Σₙ [log ∫ pₙ^α exp(s·(γₙ − α λₙ)) − log Z(γₙ )]
+    E(γ, λ) = − log Z_q(λ) − (1/α) Σₙ [log ∫ pₙ^α exp(s·(γₙ − α λₙ)) − log Z(γₙ)]
 
-is concave in the sites λ. The inner loop maximizes over them by Newton steps; there the moments of q
-and of the tilted distributions agree. What the maximum adds to Σ log Z(γₙ)/α is concave in γ, so
+is concave in the sites λ. The inner loop maximizes over them by Newton steps; there the moments of
+q and of the tilted distributions agree. What the maximum adds to Σ log Z(γₙ)/α is concave in γ, so
 setting γ to those moments (the outer step) lowers the energy (Heskes & Zoeter 2002; Opper & Winther
-2005).
+2005). The start is q of variational message passing: from the prior, whose marginals are wide, the
+maximum may lie where cavities cease to be proper.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from bbalpha.message_passing.tilted import Centers, Natural, PerDatum, Tilted, t
 MOST_INNER_STEPS = 300
 SMALLEST_STEP = 1e-9
 DENSE = 1000  # sites up to which Newton's equations are solved directly
-INNER_SHARE = 0.1  # of the outer tolerance, to which the inner loop converges
+INNER_SHARE = 2.0  # times the outer tolerance, to which the inner loop converges
 FASTER, MOST_FAST, SLOWEST = 1.3, 30.0, 1e-3  # outer steps, relative to the safe one
 ROUNDING = 1e-12  # relative; of energies
 
@@ -38,7 +39,7 @@ class Inner(NamedTuple):
     direction: Natural
     step: Float[Array, ""]
     gap: Float[Array, ""]
-    count: Int[Array, ""]
+    num_tried: Int[Array, ""]
 
 
 class Outer(NamedTuple):
@@ -97,8 +98,8 @@ class MinMax(NamedTuple):
         return Natural(change[: len(mean)], change[len(mean) :])
 
 
-def solve(problem: MinMax, max_steps: int, tolerance: Array) -> Outer:
-    """Outer steps from the prior until the moments of γ and of the tilted distributions agree.
+def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> Outer:
+    """Outer steps from given sites until the moments of γ and of the tilted distributions agree.
 
     Steps beyond the safe one are tried too, and taken back if the energy does not fall.
     """
@@ -115,30 +116,38 @@ def solve(problem: MinMax, max_steps: int, tolerance: Array) -> Outer:
         is_lower = (inner.value <= allowed) & jnp.all(marginal.precision > 0)
         precision = 1 / tilted.variance
         safe = Natural(precision, precision * tilted.mean)
-        found = (inner.sites, inner.centers, inner.value, marginal, safe)
-        kept = select(is_lower, found, tuple(state)[:5])
-        faster = jnp.minimum(FASTER * jnp.maximum(state.speed, 1.0), MOST_FAST)
+        speed = jnp.minimum(FASTER * jnp.maximum(state.speed, 1.0), MOST_FAST)
         slower = jnp.where(state.speed > 1, 1.0, 0.5 * state.speed)
         is_matched = jnp.max(jnp.abs(gaps)) <= tolerance * jnp.minimum(alpha, 1.0)
-        return Outer(
-            *kept,
-            jnp.where(is_lower, faster, slower),
-            state.energies.at[state.num_steps].set(kept[2]),
-            state.num_steps + 1,
-            is_lower & is_matched & (inner.gap <= tolerance),
+        found = state._replace(
+            sites=inner.sites,
+            centers=inner.centers,
+            energy=inner.value,
+            marginal=marginal,
+            safe=safe,
+            speed=speed,
+            converged=is_matched & (inner.gap <= INNER_SHARE * tolerance),
         )
+        kept = select(is_lower, found, state._replace(speed=slower))
+        energies = state.energies.at[state.num_steps].set(kept.energy)
+        return kept._replace(energies=energies, num_steps=state.num_steps + 1)
 
-    sites, centers = problem.family.start(), problem.family.start_centers()
-    marginal = problem.family.moments(sites).marginal
-    infinite, one = jnp.array(jnp.inf), jnp.array(1.0)
-    empty = jnp.full(max_steps, jnp.nan)
-    start = Outer(
-        sites, centers, infinite, marginal, marginal, one, empty, jnp.array(0), jnp.array(False)
+    marginal = problem.family.moments(start).marginal
+    first = Outer(
+        sites=start,
+        centers=Centers(marginal.mean, 1 / jnp.sqrt(marginal.precision)),
+        energy=jnp.array(jnp.inf),
+        marginal=marginal,
+        safe=marginal,
+        speed=jnp.array(1.0),
+        energies=jnp.full(max_steps, jnp.nan),
+        num_steps=jnp.array(0),
+        converged=jnp.array(False),
     )
     return jax.lax.while_loop(
         lambda state: (state.num_steps < max_steps) & ~state.converged & (state.speed > SLOWEST),
         body,
-        start,
+        first,
     )
 
 
@@ -166,9 +175,9 @@ def _inner_loop(
             problem.newton(sites, tilted),
             jnp.array(1.0),
             gap,
-            state.count + 1,
+            state.num_tried + 1,
         )
-        tried = state._replace(step=0.5 * state.step, count=state.count + 1)
+        tried = state._replace(step=0.5 * state.step, num_tried=state.num_tried + 1)
         return select(is_better, found, tried)
 
     nothing = jax.tree.map(jnp.zeros_like, sites)
@@ -181,7 +190,7 @@ def _inner_loop(
         lambda state: (
             (state.gap > INNER_SHARE * tolerance)
             & (state.step > SMALLEST_STEP)
-            & (state.count < MOST_INNER_STEPS)
+            & (state.num_tried < MOST_INNER_STEPS)
         ),
         body,
         start,

@@ -183,14 +183,13 @@ def _what_happened(found: Found, settings: Settings) -> str:
 
 def _check_sites(exists: Array, start: Array) -> None:
     """Raise if a datum has no proper tilted distribution, with its number."""
-    exists, start = np.asarray(exists), np.asarray(start)
     if exists.all():
         return
     first = int(np.argmin(exists))
     if np.isfinite(start[first]):
         raise ValueError(
             "log_likelihood must have tilted distributions with finite variance; got none for "
-            f"row {first}, and {int((~exists).sum())} such rows, at the last sweep."
+            f"row {first}, and {int(np.sum(~exists))} such rows, at the last sweep."
         )
     raise ValueError(
         "log_likelihood must be finite where the prior has its mean; "

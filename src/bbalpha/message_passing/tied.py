@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from bbalpha.convergence import ConvergenceWarning
@@ -181,10 +182,7 @@ def _tied(
         numbers = (jnp.asarray(alpha, float), jnp.asarray(tolerance, float), key)
         schedule = schedule._replace(batch_size=min(schedule.batch_size, problem.num_data))
         found = run(tied_program, problem, numbers, schedule, dtype)
-        if is_traced(found):
-            stopped = "traced"
-        else:
-            stopped = _ending(name, found, schedule.max_epochs)
+        stopped = "traced" if is_traced(found) else _ending(name, found, schedule.max_epochs)
     seconds = time.perf_counter() - began
     return posterior_of(found, problem, alpha, arguments[4], seconds, stopped)
 
@@ -337,7 +335,7 @@ def no_sums(like: Natural) -> Sums:
 
 def check_share(alpha: Any, num_data: int) -> None:
     """Raise if more than all sites would be removed."""
-    if not isinstance(alpha, jax.core.Tracer) and alpha >= num_data:
+    if not isinstance(alpha, Tracer) and alpha >= num_data:
         raise ValueError(
             "alpha must be less than the number of data points, of which all share one site; "
             f"got alpha={alpha} with {num_data} data points."

@@ -1,8 +1,8 @@
 """One site shared by all data: q(z) ∝ N(z; 0, I) f(z)^N, in memory that does not grow with N.
 
 Every datum then has the same cavity, q without a power α of f. A pass over the data adds up, in
-batches, what each tilted distribution asks for: natural parameters, which stochastic and averaged EP
-average, or moments, which BB-α averages (eq. 10).
+batches, what each tilted distribution asks for: natural parameters, which stochastic and averaged
+EP average, or moments, which BB-α averages (eq. 10).
 """
 
 from typing import Any, NamedTuple
@@ -259,7 +259,8 @@ def _added(square: Array, linear: Array, base: Natural, tilted: Tilted, weights:
     """Σ square and Σ linear."""
     used = jnp.where(tilted.exists, weights, 0.0)
     parts = (jnp.where(tilted.exists[:, None], part, 0.0) for part in (square, linear))
-    return Sums(*(used @ part for part in parts), *_counts(base, tilted, weights))
+    square, linear = (used @ part for part in parts)
+    return Sums(square, linear, *_counts(base, tilted, weights))
 
 
 def _counts(base: Natural, tilted: Tilted, weights: Array) -> tuple[Array, Array, Array]:

@@ -196,7 +196,7 @@ class Descent(NamedTuple):
     converged: Bool[Array, ""]
 
 
-def descend(family: Any, tolerance: Array, max_steps: int, num_nodes: int) -> Descent:
+def descend(family: Any, tolerance: Array | float, max_steps: int, num_nodes: int) -> Descent:
     """Steps towards the target that lower the energy, until a full one moves q no more."""
 
     def body(state: Descent) -> Descent:
