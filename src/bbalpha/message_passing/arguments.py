@@ -27,7 +27,7 @@ from bbalpha.message_passing.sites import FullSites
 from bbalpha.message_passing.tilted import Centers, Factors
 
 ProjectedLikelihood = Likelihood | Callable[..., Float[Array, " data"]]
-GaussianFamily = type[FullGaussian] | type[DiagonalGaussian]
+GaussianFamily = type  # FullGaussian or DiagonalGaussian; others get a message of ours
 
 
 class Problem(eqx.Module):

@@ -1,7 +1,7 @@
 """Power EP: the four steps of Section 2, on all sites at once or one after the other."""
 
 import time
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def power_ep(
     alpha: Any = 1.0,
     hyperparams: PyTree = None,
     family: GaussianFamily = FullGaussian,
-    order: Literal["parallel", "sequential"] = "parallel",
+    order: str = "parallel",
     step: float | None = None,
     tolerance: float = TOLERANCE,
     max_sweeps: int = MAX_SWEEPS,
