@@ -51,6 +51,7 @@ from .message_passing.double_loop import double_loop_ep
 from .message_passing.variational import vmp
 from .message_passing.tied import averaged_ep, stochastic_ep
 from .message_passing.stationary import fixed_point
+from .message_passing.server import snep
 from . import metrics
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
@@ -125,6 +126,7 @@ __all__ = [
     "averaged_ep",
     "stochastic_ep",
     "fixed_point",
+    "snep",
     "metrics",
     "BBAlphaClassifier",
     "Uncertainty",

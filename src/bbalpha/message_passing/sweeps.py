@@ -115,7 +115,7 @@ def power_ep(
             found = found._replace(energy=jnp.where(found.converged, found.energy, jnp.nan))
             stopped = "traced"
         else:
-            found, stopped = _settle(found, exists, start, problem, power, settings)
+            found, stopped = _settle(found, (exists, start), problem, power, settings, dtype)
     seconds = time.perf_counter() - began
     return posterior_of(found, problem, alpha, hyperparams, seconds, stopped)
 
@@ -145,7 +145,12 @@ def sweep_program(
 
 
 def _settle(
-    found: Found, exists: Array, start: Array, problem: Problem, alpha: Array, settings: Settings
+    found: Found,
+    rows: tuple[Array, Array],
+    problem: Problem,
+    alpha: Array,
+    settings: Settings,
+    dtype: str,
 ) -> tuple[Found, str]:
     """The result of the sweeps or, if they did not converge, of the double loop; and why it ended.
 
@@ -156,7 +161,7 @@ def _settle(
         return found, "converged"
     what = _what_happened(found, settings)
     if not problem.is_diagonal and alpha > 0 and not settings.step > 0:
-        second = double_loop(problem, alpha, settings, caller_dtype())
+        second = double_loop(problem, alpha, settings, dtype)
         if second.converged:
             warn(
                 f"power_ep did not converge: {what}. The double loop took over and converged after "
@@ -165,7 +170,7 @@ def _settle(
             )
             return second, "double loop"
         what += f", and the double loop was no better after {int(second.num_sweeps)} steps"
-    _check_sites(exists, start)
+    _check_sites(*rows)
     warn(f"power_ep did not converge: {what}.", ConvergenceWarning)
     return found, "finished" if int(found.num_sweeps) >= settings.max_sweeps else "diverged"
 
