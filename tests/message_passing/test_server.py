@@ -10,6 +10,7 @@ from bbalpha.message_passing.server import serve
 from bbalpha.message_passing.workers import Message
 
 
+@pytest.mark.slow
 def test_four_workers_find_the_moments_of_ep():
     ep = bb.power_ep(bb.Probit(), INPUTS, LABELS)
     found = bb.snep(bb.Probit(), INPUTS, LABELS, key=jax.random.key(0), num_draws=100)

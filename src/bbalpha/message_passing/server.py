@@ -27,7 +27,7 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 0.02  # posterior deviations
 FEWEST_ROUNDS = 20
-STEP = 0.5
+STEP = 1.0  # times the number of workers, because each site is that much wider than q
 
 
 def snep(
@@ -127,7 +127,7 @@ def serve(
     history: list[Message] = []
     for _ in range(max_rounds):
         q = _product(sites)
-        sites = [worker.update(q, STEP) for worker in workers]
+        sites = [worker.update(q, STEP * len(workers)) for worker in workers]
         history.append(_product(sites))
         quarter = len(history) // 4
         if len(history) >= FEWEST_ROUNDS and len(history) % 4 == 0:

@@ -32,7 +32,7 @@ from bbalpha.message_passing.variational import Step, descend
 from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
-MAX_STEPS = 1000
+MAX_STEPS = 5000
 START_PRECISION = 1e3  # of q relative to the prior, at a negative α
 
 

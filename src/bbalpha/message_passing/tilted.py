@@ -54,18 +54,18 @@ class Factors(eqx.Module):
 
 
 class Natural(NamedTuple):
-    """Natural parameters of exp(shift · g − ½ precision · g²), one pair per datum."""
+    """Natural parameters of exp(shift · g − ½ precision · g²): one pair per datum, or an array."""
 
-    precision: PerDatum
-    shift: PerDatum
+    precision: Float[Array, "..."]
+    shift: Float[Array, "..."]
 
     @property
-    def mean(self) -> PerDatum:
+    def mean(self) -> Float[Array, "..."]:
         """The mean of the Gaussian."""
         return self.shift / self.precision
 
     @property
-    def log_normalizer(self) -> PerDatum:
+    def log_normalizer(self) -> Float[Array, "..."]:
         """The logarithm of the integral."""
         return 0.5 * (
             LOG_TWO_PI - jnp.log(self.precision) + jnp.square(self.shift) / self.precision

@@ -16,6 +16,7 @@ from bbalpha.message_passing.programs import in_double_precision, run
 from bbalpha.message_passing.tilted import Natural
 
 NUM_CHAINS = 64
+NUM_HALVINGS = 12  # of a step that would leave a Gaussian improper
 MOST_SHRINKS = 50  # of a slice; each draw is accepted long before
 
 
@@ -88,21 +89,39 @@ def worker_program(
     draws, chains = _elliptical_slices(log_likelihood, cavity, chains, num_draws, key)
     mean = jnp.mean(draws, axis=0)
     second = draws.T @ draws / len(draws)
-    q_covariance = jnp.linalg.inv(q.precision)
-    q_mean = q_covariance @ q.shift
-    site_covariance = jnp.linalg.inv(site.precision)
-    site_mean = site_covariance @ site.shift
-    site_second = site_covariance + jnp.outer(site_mean, site_mean)
-    new_mean = site_mean + step * (mean - q_mean)
-    new_second = site_second + step * (second - q_covariance - jnp.outer(q_mean, q_mean))
-    covariance = new_second - jnp.outer(new_mean, new_mean)
+    changes = _moments(q)
+    changes = (mean - changes[0], second - changes[1])
+    steps = step * 0.5 ** jnp.arange(NUM_HALVINGS)
+    tried = jax.vmap(lambda step: _moved(site, changes, step))(steps)
+    is_fine = jax.vmap(lambda new: _is_proper(q, site, new, alpha))(tried)
+    place = jnp.argmax(is_fine)  # the longest step that keeps all Gaussians proper
+    return jax.tree.map(
+        lambda new, old: jnp.where(is_fine.any(), new[place], old), tried, site
+    ), chains
+
+
+def _moments(gaussian: Natural) -> tuple[Array, Array]:
+    """Mean and second moment."""
+    covariance = jnp.linalg.inv(gaussian.precision)
+    mean = covariance @ gaussian.shift
+    return mean, covariance + mean[:, None] * mean[None]
+
+
+def _moved(site: Natural, changes: tuple[Array, Array], step: Array) -> Natural:
+    """The site after a step in its moments."""
+    mean, second = (
+        old + step * change for old, change in zip(_moments(site), changes, strict=True)
+    )
+    covariance = second - mean[:, None] * mean[None]
     precision = jnp.linalg.inv(0.5 * (covariance + covariance.T))
-    new = Natural(precision, precision @ new_mean)
-    rest = q.precision - site.precision + precision
-    others = q.precision - site.precision + (1 - alpha) * precision
-    proper = [jnp.all(jnp.isfinite(jnp.linalg.cholesky(x))) for x in (precision, rest, others)]
-    is_fine = jnp.all(jnp.stack(proper))
-    return jax.tree.map(lambda a, b: jnp.where(is_fine, a, b), new, site), chains
+    return Natural(precision, precision @ mean)
+
+
+def _is_proper(q: Natural, old: Natural, new: Natural, alpha: Array) -> Array:
+    """Whether the site, q with it, and the next cavity are proper."""
+    rest = q.precision - old.precision
+    matrices = jnp.stack([new.precision, rest + new.precision, rest + (1 - alpha) * new.precision])
+    return jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrices)))
 
 
 def _elliptical_slices(
