@@ -58,6 +58,9 @@ $(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
 		-e ".[bench,cli]"
+	@# NGBoost works with pandas 3, but lifelines, which it imports, does not allow it.
+	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
+		--no-deps ngboost lifelines
 	@touch $@
 
 $(BIN)/python:

@@ -171,7 +171,7 @@ def felt_part(say):
     ]
     say("first and second fit")
     (first, first_compiled), (second, second_compiled) = felt.two_fits()
-    lines.append(Line("first fit of the probit example, 10,000 steps", first, "s"))
+    lines.append(Line("first fit of the probit example", first, "s"))
     lines.append(Line("second fit of the same shape", second, "s", "the first", first))
     say("predictions")
     cold, times = felt.prediction()

@@ -2,10 +2,10 @@
 
     python benchmarks/networks.py --data ../shared/data
 
-Four UCI regression sets, five published splits each, the network of `BBAlphaRegressor`. Every
-candidate starts at the same q; differences in log-likelihood are paired by split. Times are steps
-times the time per step of one fit, measured in turns with today's default. Results are kept in a
-temporary folder (`--results`), so an interrupted run continues; the tables are printed.
+Four UCI regression sets, five published splits each, the network of the paper. Every candidate
+starts at the same q; differences in log-likelihood are paired by split. Times are steps times the
+time per step of one fit, measured in turns with today's default. Results are kept in a temporary
+folder (`--results`), so an interrupted run continues; the tables are printed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import bbalpha as bb
 from bbalpha.engine.batches import no_order, padded_rows
 from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.loop import Plan
-from bbalpha.interfaces.network import log_likelihood_of, model_of, prior_of, start_of
+from bbalpha.interfaces.network import Head, Network, log_likelihood_of, model_of
 from bbalpha.metrics import rmse, standard_error
 from bbalpha.planning import optimizer_for
 from bbalpha.replicas import replica_of
@@ -112,8 +112,8 @@ class Problem(NamedTuple):
         return self.train.inputs.shape[1]
 
     @property
-    def sizes(self):
-        return (self.train.inputs.shape[-1], NUM_HIDDEN, 1)
+    def network(self):
+        return Network(self.train.inputs.shape[-1], (NUM_HIDDEN,), (Head(1),), prior="paper")
 
 
 @cache
@@ -137,7 +137,7 @@ def train(candidate, problem, alpha):
     batch_size = candidate.batch_size or problem.num_data
     num_batches = -(-problem.num_data // batch_size)
     num_epochs = -(-candidate.num_steps // num_batches)
-    starts = [start_of(problem.sizes, LEVEL, seed) for seed in range(NUM_SPLITS)]
+    starts = [problem.network.start(LEVEL, seed) for seed in range(NUM_SPLITS)]
     return bb.fit_many(
         LOG_LIKELIHOOD,
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts),
@@ -151,14 +151,14 @@ def train(candidate, problem, alpha):
         draws=candidate.draws,
         data_axis=0,
         progress=False,
-        **network(problem),
+        **fit_settings(problem),
     )
 
 
 def first_state(candidate, problem, split, alpha):
     num_batches = -(-problem.num_data // (candidate.batch_size or problem.num_data))
     plan = Plan(candidate.batch_size, num_batches, -(-candidate.num_steps // num_batches))
-    params = start_of(problem.sizes, LEVEL, split)
+    params = problem.network.start(LEVEL, split)
     optimizer = candidate.optimizer(num_batches, plan.num_steps)
     return bb.init(
         LOG_LIKELIHOOD,
@@ -169,13 +169,13 @@ def first_state(candidate, problem, split, alpha):
         optimizer=optimizer_for(plan, optimizer, params, candidate.num_samples, candidate.draws),
         num_samples=candidate.num_samples,
         draws=candidate.draws,
-        **network(problem),
+        **fit_settings(problem),
     )
 
 
-def network(problem):
+def fit_settings(problem):
     return {
-        "prior": prior_of(problem.sizes, LEVEL, 1.0),
+        "prior": problem.network.prior_around(LEVEL, 1.0),
         "hyperparams": bb.Gaussian(jnp.zeros(1)),
         "family": bb.CappedGaussian,
     }

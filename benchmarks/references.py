@@ -58,12 +58,12 @@ def main():
         write({name: found[name] for name in cases.REFERENCES if name in found})
 
 
-def write(found):
+def write(found, path=cases.ANSWERS, command="python benchmarks/references.py"):
     packages = ("jax", "numpy", "numpyro", "scikit-learn", "scipy")
     versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
-    record = {"command": "python benchmarks/references.py", "versions": versions, "problems": found}
+    record = {"command": command, "versions": versions, "problems": found}
     text = json.dumps(rounded(record), indent=1, ensure_ascii=False)
-    cases.ANSWERS.write_text(on_one_line(text) + "\n")
+    path.write_text(on_one_line(text) + "\n")
 
 
 def answers_of(name):
@@ -125,7 +125,16 @@ def linear_posterior(model, deviation):
 
 def sampled_posterior(model):
     """The mean and covariance by NUTS, and how well its chains agree."""
+    random = np.random.default_rng(0)
+    starts = model.start + 0.1 * random.normal(size=(NUM_CHAINS, model.layout.size))
     kernel = NUTS(potential_fn=model.potential, dense_mass=True)
+    draws, facts = sampled(kernel, init_params=jnp.asarray(starts))
+    draws = np.asarray(draws).reshape(-1, model.layout.size)
+    return draws.mean(axis=0), np.cov(draws.T), facts
+
+
+def sampled(kernel, **settings):
+    """Draws of a NUTS kernel, with axes of chains and draws, and how well the chains agree."""
     mcmc = MCMC(
         kernel,
         num_warmup=NUM_WARMUP,
@@ -134,22 +143,26 @@ def sampled_posterior(model):
         chain_method="sequential",
         progress_bar=False,
     )
-    random = np.random.default_rng(0)
-    starts = model.start + 0.1 * random.normal(size=(NUM_CHAINS, model.layout.size))
-    mcmc.run(jax.random.key(0), init_params=jnp.asarray(starts))
-    draws = np.asarray(mcmc.get_samples(group_by_chain=True))
-    while effective_sample_size(draws).min() < EFFECTIVE_SIZE:
+    mcmc.run(jax.random.key(0), **settings)
+    draws = mcmc.get_samples(group_by_chain=True)
+    while worst(min, effective_sample_size, draws) < EFFECTIVE_SIZE:
         mcmc.post_warmup_state = mcmc.last_state
         mcmc.run(mcmc.post_warmup_state.rng_key)
-        draws = np.concatenate([draws, mcmc.get_samples(group_by_chain=True)], axis=1)
-    facts = {
+        more = mcmc.get_samples(group_by_chain=True)
+        draws = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), draws, more)
+    num_chains, num_draws = jax.tree.leaves(draws)[0].shape[:2]
+    return draws, {
         "method": "NUTS",
-        "num_draws": draws.shape[0] * draws.shape[1],
-        "largest_r_hat": split_gelman_rubin(draws).max(),
-        "smallest_effective_size": effective_sample_size(draws).min(),
+        "num_draws": num_chains * num_draws,
+        "largest_r_hat": worst(max, split_gelman_rubin, draws),
+        "smallest_effective_size": worst(min, effective_sample_size, draws),
     }
-    draws = draws.reshape(-1, model.layout.size)
-    return draws.mean(axis=0), np.cov(draws.T), facts
+
+
+def worst(choose, diagnostic, draws):
+    """The largest or smallest value of a diagnostic over all parameters."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draws)]
+    return choose(choose(np.ravel(diagnostic(leaf))) for leaf in leaves)
 
 
 def optimum(model, deviation, alpha, center):

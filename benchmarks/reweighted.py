@@ -1,8 +1,10 @@
 """Reweighted posteriors at α = ½ against NUTS on the reference problems, as a table.
 
 `python benchmarks/reweighted.py`. Errors are the largest over the parameters: of the means in
-posterior deviations, of the deviations relative to them.
+posterior deviations, of the deviations relative to them. The tail is the largest k̂ of a parameter.
 """
+
+import warnings
 
 import jax
 import numpy as np
@@ -14,7 +16,8 @@ NUM_SAMPLES = 20_000
 
 
 def main():
-    print("| problem | Pareto k̂ | effective size | means | deviations |\n|---|---|---|---|---|")
+    print("| problem | Pareto k̂ | tail | effective size | means | deviations | said |")
+    print("|---|---|---|---|---|---|---|")
     for name, problem in cases.REFERENCES.items():
         print(row(name, problem), flush=True)
 
@@ -30,17 +33,22 @@ def row(name, problem):
         family=bb.FullGaussian,
         key=jax.random.key(0),
     )
-    try:
-        found = posterior.reweighted(
-            problem.log_likelihood, problem.data, key=jax.random.key(1), num_samples=NUM_SAMPLES
-        )
-    except ValueError as refusal:
-        return f"| {name} | refused: {refusal} | | | |"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = posterior.reweighted(
+                problem.log_likelihood, problem.data, key=jax.random.key(1), num_samples=NUM_SAMPLES
+            )
+        except ValueError as refusal:
+            return f"| {name} | | | | | | refused: {refusal} |"
     flatten = posterior.layout.flatten
     of_means = np.max(np.abs(flatten(found.mean) - means) / deviations)
     of_deviations = np.max(np.abs(np.sqrt(flatten(found.variance)) / deviations - 1))
-    k, size = found.pareto_k, found.effective_size
-    return f"| {name} | {k:.2f} | {size:,.0f} | {of_means:.3f} | {of_deviations:.1%} |"
+    k, tail = found.pareto_k, np.max(flatten(found.tail_pareto_k))
+    return (
+        f"| {name} | {k:.2f} | {tail:.2f} | {found.effective_size:,.0f} | {of_means:.3f} "
+        f"| {of_deviations:.1%} | {' '.join(str(warning.message) for warning in caught)} |"
+    )
 
 
 if __name__ == "__main__":

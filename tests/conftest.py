@@ -10,7 +10,7 @@ import pytest
 import scipy.stats as st
 from scipy.special import expit, softmax
 
-from bbalpha import likelihoods as lk
+import bbalpha as bb
 
 REALS = np.sinh(np.linspace(-22, 22, 4001))  # out to ±1e9, for the heavy tails
 REAL_WEIGHTS = np.cosh(np.linspace(-22, 22, 4001)) * 44 / 4000
@@ -81,14 +81,14 @@ BITS, COUNTS = np.arange(2.0), np.arange(150.0)
 LIKELIHOODS = [
     LikelihoodCase(
         "Gaussian",
-        lambda: lk.Gaussian(log_variance=-0.7),
+        lambda: bb.Gaussian(log_variance=-0.7),
         REALS,
         REAL_WEIGHTS,
         lambda f: st.norm(f, np.exp(-0.35)),
     ),
     LikelihoodCase(
         "HeteroscedasticGaussian",
-        lk.HeteroscedasticGaussian,
+        bb.HeteroscedasticGaussian,
         REALS,
         REAL_WEIGHTS,
         two_columns,
@@ -96,17 +96,24 @@ LIKELIHOODS = [
     ),
     LikelihoodCase(
         "StudentT",
-        lambda: lk.StudentT(log_scale=-0.3, log_degrees_of_freedom=np.log(12.0)),
+        lambda: bb.StudentT(log_scale=-0.3, log_degrees_of_freedom=np.log(12.0)),
         REALS,
         REAL_WEIGHTS,
         lambda f: st.t(12.0, f, np.exp(-0.3)),
     ),
-    LikelihoodCase("Probit", lk.Probit, BITS, np.ones(2), lambda f: st.bernoulli(st.norm.cdf(f))),
-    LikelihoodCase("Bernoulli", lk.Bernoulli, BITS, np.ones(2), lambda f: st.bernoulli(expit(f))),
-    LikelihoodCase("Categorical", lk.Categorical, CLASSES, np.ones(3), ScipyCategorical, columns=3),
-    LikelihoodCase("Poisson", lk.Poisson, COUNTS, np.ones(150), lambda f: st.poisson(np.exp(f))),
+    LikelihoodCase("Probit", bb.Probit, BITS, np.ones(2), lambda f: st.bernoulli(st.norm.cdf(f))),
+    LikelihoodCase("Bernoulli", bb.Bernoulli, BITS, np.ones(2), lambda f: st.bernoulli(expit(f))),
+    LikelihoodCase("Categorical", bb.Categorical, CLASSES, np.ones(3), ScipyCategorical, columns=3),
+    LikelihoodCase("Poisson", bb.Poisson, COUNTS, np.ones(150), lambda f: st.poisson(np.exp(f))),
+    LikelihoodCase(
+        "NegativeBinomial",
+        lambda: bb.NegativeBinomial(log_size=np.log(8.0)),
+        COUNTS,
+        np.ones(150),
+        lambda f: st.nbinom(8.0, 1 / (1 + np.exp(f) / 8.0)),
+    ),
 ]
-ORDERED = ("Gaussian", "HeteroscedasticGaussian", "StudentT", "Poisson")
+ORDERED = ("Gaussian", "HeteroscedasticGaussian", "StudentT", "Poisson", "NegativeBinomial")
 
 
 def fixture_of(cases):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
 from problems.references import REFERENCES, answers
 
 import bbalpha as bb
@@ -153,8 +154,9 @@ DATA = jnp.linspace(-1.0, 2.0, 30)
 
 def test_alpha_near_the_number_of_data_cannot_converge():
     with pytest.warns(bb.ConvergenceWarning, match="the energy hardly depends on q. Lower alpha."):
-        posterior = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=30.0, key=KEY, num_epochs=300)
+        posterior = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=30.0, key=KEY)
     assert not posterior.info.converged
+    assert posterior.info.num_steps < 300  # of 10,000
 
 
 def test_replicas_converge_one_by_one_and_are_counted():
@@ -170,6 +172,72 @@ def test_replicas_converge_one_by_one_and_are_counted():
     assert alone.info.num_steps == first.info.num_steps
     np.testing.assert_allclose(first.mean, alone.mean, rtol=1e-4)
     np.testing.assert_allclose(first.variance, alone.variance, rtol=1e-4)
+
+
+def linear_log_likelihood(weights, batch):
+    inputs, targets = batch
+    return jax.scipy.stats.norm.logpdf(targets, inputs @ weights)
+
+
+def linear_derivatives(outputs, targets):
+    return targets - outputs, np.full_like(outputs, -1.0)
+
+
+def logistic_log_likelihood(weights, batch):
+    inputs, labels = batch
+    return jax.nn.log_sigmoid(labels * (inputs @ weights))
+
+
+def logistic_derivatives(outputs, labels):
+    wrong = scipy.special.expit(-labels * outputs)
+    return labels * wrong, -wrong * (1 - wrong)
+
+
+def assert_many_rows_converge(log_likelihood, derivatives, num_data):
+    """Few steps lead where E_q[∇ log p] = 0 and Σ⁻¹ = −E_q[∇² log p], by quadrature."""
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(num_data, 10)).astype(np.float32)
+    targets = (inputs @ random.normal(size=10) + random.logistic(size=num_data)).astype(np.float32)
+    if log_likelihood is logistic_log_likelihood:
+        targets = np.sign(targets)
+    settings = {"alpha": 0.0, "family": bb.FullGaussian, "key": KEY}
+    posterior = bb.fit(log_likelihood, jnp.zeros(10), (inputs, targets), **settings)
+    assert posterior.info.converged
+    assert posterior.info.num_steps < 100
+    mean, covariance = np.asarray(posterior.mean, float), np.asarray(posterior.q.covariance, float)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    spread = np.sqrt(np.einsum("ni,ij,nj->n", inputs, covariance, inputs))
+    outputs = inputs @ mean + nodes[:, None] * spread
+    slopes, curvatures = (
+        np.tensordot(weights / weights.sum(), each, 1) for each in derivatives(outputs, targets)
+    )
+    exact = np.linalg.inv(np.eye(10) - inputs.T * curvatures @ inputs)
+    deviations = np.sqrt(np.diag(exact))
+    step = exact @ (inputs.T @ slopes - mean)  # of Newton's method
+    assert np.max(np.abs(step) / deviations) < 0.05
+    np.testing.assert_allclose(np.sqrt(posterior.variance), deviations, rtol=0.03)
+
+
+MANY_ROWS = pytest.mark.parametrize(
+    ("log_likelihood", "derivatives"),
+    [
+        (linear_log_likelihood, linear_derivatives),
+        (logistic_log_likelihood, logistic_derivatives),
+    ],
+    ids=["linear", "logistic"],
+)
+
+
+@MANY_ROWS
+def test_long_steps_are_judged_by_shorter_rounds(monkeypatch, log_likelihood, derivatives):
+    monkeypatch.setattr("bbalpha.planning.LONG_STEP", 2**16)
+    assert_many_rows_converge(log_likelihood, derivatives, 5000)
+
+
+@MANY_ROWS
+@pytest.mark.slow
+def test_two_hundred_thousand_rows_converge_in_few_steps(log_likelihood, derivatives):
+    assert_many_rows_converge(log_likelihood, derivatives, 200_000)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan"), "small"])

@@ -45,7 +45,7 @@ def test_the_exact_posterior_passes_every_check(exact):
 
 
 def test_efficiency_is_the_effective_size_of_the_weights():
-    posterior = conjugate.posterior(width=2.0)
+    posterior = conjugate.posterior(width=1.3)
     weighted = posterior.reweighted(log_likelihood, DATA, key=KEY, num_samples=NUM_SAMPLES)
     found = diagnose(posterior)
     assert found.pareto_k == pytest.approx(weighted.pareto_k)

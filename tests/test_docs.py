@@ -167,7 +167,7 @@ def test_api_pages_show_signatures_docstrings_and_doctests(site):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
     assert 'id="bbalpha.fit"' in page
     assert "The posterior that minimizes the BB-α energy" in text
-    assert "learn_prior: bool = False" in text
+    assert "learn_prior: bool | PyTree = False" in text
     assert "<blockquote>" not in page  # what Markdown makes of >>> by itself
 
 

@@ -178,6 +178,25 @@ BAD_VALUES = {
         "learn_prior must be False unless the prior is a diagonal Gaussian; "
         "got learn_prior=True with a FullGaussian.",
     ),
+    "factors of another tree": (
+        {"log_likelihood": log_likelihood_of_tree, "params": TREE, "learn_prior": {"bias": 1.0}},
+        "learn_prior must be True, False or a tree like params; got a tree PyTreeDef({'bias': *}) "
+        "where params is PyTreeDef({'bias': *, 'weights': *}).",
+    ),
+    "factors of another shape": (
+        {
+            "log_likelihood": log_likelihood_of_tree,
+            "params": TREE,
+            "learn_prior": {"bias": 1.0, "weights": np.ones(3)},
+        },
+        "learn_prior['weights'] must hold positive factors of a shape that broadcasts to (2,); "
+        "got [1, 1, 1] of shape (3,).",
+    ),
+    "factors not positive": (
+        {"learn_prior": np.array([1.0, 0.0])},
+        "learn_prior must hold positive factors of a shape that broadcasts to (2,); "
+        "got [1, 0] of shape (2,).",
+    ),
     "params empty": ({"params": {}}, "params must hold at least one number; got none in {}."),
     "params with NaN": (
         {"params": jnp.array([0.0, jnp.nan])},

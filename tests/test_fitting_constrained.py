@@ -11,6 +11,7 @@ import scipy.integrate
 import scipy.optimize
 import scipy.stats
 from jax.scipy.stats import norm
+from problems.constrained import CONSTRAINED, answers
 
 import bbalpha as bb
 
@@ -228,3 +229,26 @@ def test_a_transform_of_no_parameter_is_refused():
     settings = SETTINGS | {"transforms": {"scael": bb.positive}}
     with pytest.raises(ValueError, match=message):
         bb.fit(gaussian_log_likelihood, start, DATA, key=KEY, **settings)
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+def test_a_fit_of_constrained_parameters_agrees_with_nuts(name):
+    problem, answer = CONSTRAINED[name], answers()[name]
+    assert answer["largest_r_hat"] <= 1.01
+    assert answer["smallest_effective_size"] >= 10_000  # 1 % of a deviation
+    posterior = bb.fit(
+        problem.log_likelihood,
+        problem.params,
+        problem.data,
+        transforms=problem.transforms,
+        prior=problem.prior,
+        family=bb.FullGaussian,
+        alpha=0.0,
+        key=KEY,
+    )
+    assert posterior.info.converged
+    summary = posterior.summary()
+    for part, exact in answer["deviations"].items():
+        off = np.abs(summary.mean[part] - np.array(answer["means"][part])) / exact
+        assert np.max(off) < 0.05, part
+        np.testing.assert_allclose(summary.deviation[part], exact, rtol=0.03, err_msg=part)

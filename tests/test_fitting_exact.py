@@ -184,8 +184,16 @@ def test_conjugate_regression_at_alpha_zero_finds_the_evidence_maximum(family, m
     assert_close([fit.energy for fit in fits], least_energy)
 
 
-def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
-    """At α = 0 the energy is least in v₀ where v₀ = mean of (m² + v) over the leaf."""
+@pytest.mark.parametrize(
+    ("learn_prior", "groups"),
+    [
+        (True, [[0, 1], [0, 1], [2]]),
+        ({"a": np.array([1.0, 3.0]), "b": 1.0}, [[0], [1], [2]]),
+    ],
+    ids=["one per leaf", "given factors"],
+)
+def test_the_learned_prior_has_the_second_moment_of_q_in_each_group(learn_prior, groups):
+    """At α = 0 the energy is least in v₀ where v₀ = mean of (m² + v) over what shares a factor."""
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(60, 3)).astype(np.float32)
     data = inputs, (inputs @ [1.0, 2.0, -3.0] + 1.0).astype(np.float32)
@@ -202,15 +210,16 @@ def test_the_learned_prior_has_the_second_moment_of_q_in_each_leaf():
         data,
         alpha=0.0,
         key=jax.random.key(0),
-        learn_prior=True,
+        learn_prior=learn_prior,
         family=bb.DiagonalGaussian,
         num_epochs=3000,
         num_samples=50,
     )
     moments = posterior.q.mean**2 + posterior.q.variance
-    expected = [moments[0:2].mean(), moments[0:2].mean(), moments[2]]
+    expected = [moments[np.array(group)].mean() for group in groups]
     np.testing.assert_allclose(posterior.prior.variance, expected, rtol=0.02)
-    np.testing.assert_allclose(expected, [2.5, 2.5, 9.0], rtol=0.1)  # of the weights above
+    squares = np.array([1.0, 4.0, 9.0])  # of the weights above
+    np.testing.assert_allclose(expected, [squares[group].mean() for group in groups], rtol=0.1)
 
 
 def test_the_posterior_of_a_fit_can_be_the_prior_of_the_next():

@@ -23,12 +23,16 @@ ENGINE = """
     loop replicas
 """
 # A folder, or the root, imports only from itself and from those before it.
+<<<<<<< HEAD
 ROOMS = ["engine", "", "files", "message_passing", "interfaces", "tables", "cli", "__main__"]
+=======
+ROOMS = ["engine", "", "files", "tables", "interfaces", "cli", "__main__"]
+>>>>>>> main
 # Imports against that order, made inside a function: a posterior writes itself to a file.
 DEFERRED = {("posterior", "files/posterior_file")}
 
 # A module of the method without public names, and the module before which to read it.
-WITHOUT_PUBLIC_NAMES = {"planning": "fitting"}
+WITHOUT_PUBLIC_NAMES = {"importance": "reweighting", "planning": "fitting"}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {

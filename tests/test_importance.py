@@ -52,25 +52,6 @@ def test_weights_are_the_exact_density_over_that_of_q_except_for_the_smoothed_ta
     np.testing.assert_allclose(found, found[0], atol=1e-4)
 
 
-def test_effective_size_and_moments_follow_the_weights():
-    weights = np.array([0.1, 0.2, 0.7])
-    tree = {"a": jnp.array([[1.0, 0.0], [2.0, 0.0], [4.0, 1.0]]), "b": jnp.array([1.0, 1.0, 3.0])}
-    exact = bb.Reweighted(tree, weights, 0.0)
-    assert exact.effective_size == pytest.approx(1 / 0.54)
-    np.testing.assert_allclose(exact.mean["a"], [3.3, 0.7], rtol=1e-6)
-    np.testing.assert_allclose(exact.variance["a"], [1.21, 0.21], rtol=1e-6)
-    np.testing.assert_allclose(exact.variance["b"], 0.84, rtol=1e-6)
-    assert exact.mean["b"].dtype == jnp.float32
-
-
-def test_draws_are_taken_as_often_as_their_weights_say():
-    exact = bb.Reweighted(jnp.arange(3.0), np.array([0.1, 0.2, 0.7]), 0.0)
-    num = 10_000
-    counts = np.bincount(np.asarray(exact.sample(num, key=KEY), int), minlength=3)
-    error = np.sqrt(num * exact.weights * (1 - exact.weights))
-    assert np.all(np.abs(counts - num * exact.weights) < 4 * error)
-
-
 def test_a_narrow_q_is_refused():
     posterior = conjugate.posterior(width=0.2)  # the weights have the tail index 1 − 0.2² = 0.96
     message = (
@@ -182,9 +163,3 @@ def test_bad_arguments_are_refused(method, changes, error, message):
     arguments = {"log_likelihood": log_likelihood, "data": DATA, "key": KEY} | changes
     with pytest.raises(error, match=f"^{message}"):
         getattr(conjugate.posterior(), method)(**arguments)
-
-
-def test_at_least_one_resampled_draw_is_needed():
-    exact = bb.Reweighted(jnp.arange(2.0), np.array([0.5, 0.5]), 0.0)
-    with pytest.raises(ValueError, match=r"^num_samples must be at least 1; got num_samples=0\.$"):
-        exact.sample(0, key=KEY)

@@ -10,6 +10,7 @@ import scipy.stats as st
 from jax.test_util import check_grads
 from scipy.special import digamma
 
+import bbalpha as bb
 from bbalpha import likelihoods as lk
 
 KEY = jax.random.key(0)
@@ -202,14 +203,14 @@ def test_student_t_with_degrees_of_freedom_that_overflow_is_the_gaussian():
 def test_poisson_keeps_its_precision_for_large_counts(count):
     outputs = jnp.log(jnp.maximum(count, 1) * jnp.array([0.98, 1.0, 1.03]))[:, None]
     rates = np.exp(np.asarray(outputs[:, 0], np.float64))
-    found = log_prob(lk.Poisson(), outputs, np.full(3, count))
+    found = log_prob(bb.Poisson(), outputs, np.full(3, count))
     np.testing.assert_allclose(found, st.poisson.logpmf(count, rates), rtol=2e-5, atol=1e-3)
 
 
 def test_poisson_is_exact_on_both_sides_of_the_start_of_the_series():
     counts = np.array([0, 1, 9, 10, 11, 30, 1000])
     with jax.enable_x64(True):
-        found = log_prob(lk.Poisson(), jnp.full((7, 1), np.log(20.0)), counts)
+        found = log_prob(bb.Poisson(), jnp.full((7, 1), np.log(20.0)), counts)
     np.testing.assert_allclose(found, st.poisson.logpmf(counts, 20.0), rtol=1e-10)
 
 
@@ -231,9 +232,9 @@ def test_probit_and_bernoulli_are_finite_where_the_probability_underflows():
         (lk.Bernoulli(), [1.0, np.nan], r"0 or 1 for Bernoulli; got nan\."),
         (lk.Categorical(), [1, 2], r"whole numbers from 0 to 1 for Categorical; got 2\."),
         (lk.Categorical(), [0.0, 0.5], r"whole numbers from 0 to 1 for Categorical; got 0\.5\."),
-        (lk.Poisson(), [0, -3], r"non-negative whole numbers for Poisson; got -3\."),
-        (lk.Poisson(), [0.0, 1.5], r"non-negative whole numbers for Poisson; got 1\.5\."),
-        (lk.Poisson(), [0.0, np.inf], r"non-negative whole numbers for Poisson; got inf\."),
+        (bb.Poisson(), [0, -3], r"non-negative whole numbers for Poisson; got -3\."),
+        (bb.Poisson(), [0.0, 1.5], r"non-negative whole numbers for Poisson; got 1\.5\."),
+        (bb.Poisson(), [0.0, np.inf], r"non-negative whole numbers for Poisson; got inf\."),
     ],
 )
 def test_targets_outside_the_support_are_refused(likelihood, targets, message):
@@ -311,11 +312,11 @@ def test_the_derivative_of_the_cdf_is_the_density(continuous_case, x64):
 
 def test_the_cdf_of_counts_is_the_sum_of_their_probabilities(x64):
     counts, outputs = np.arange(150.0), jnp.full((150, 1), 2.5)
-    masses = jnp.exp(log_prob(lk.Poisson(), outputs, counts))
-    found, _ = tails(lk.Poisson(), outputs, counts)
+    masses = jnp.exp(log_prob(bb.Poisson(), outputs, counts))
+    found, _ = tails(bb.Poisson(), outputs, counts)
     np.testing.assert_allclose(found[:, 0], np.cumsum(masses), rtol=1e-10)
-    between, _ = tails(lk.Poisson(), outputs, counts + 0.99)
+    between, _ = tails(bb.Poisson(), outputs, counts + 0.99)
     np.testing.assert_array_equal(between, found)
-    below, above = tails(lk.Poisson(), outputs, np.full(150, -1e-3))
+    below, above = tails(bb.Poisson(), outputs, np.full(150, -1e-3))
     assert (below == 0).all()
     assert (above == 1).all()

@@ -222,3 +222,23 @@ def test_at_least_one_draw_is_needed(posterior, method):
 def test_rows_that_do_not_match_are_refused(posterior, data, message):
     with pytest.raises(ValueError, match=rf"^data ?{message}"):
         posterior.log_density(log_likelihood, data, key=KEY)
+
+
+def test_a_posterior_prints_in_three_lines_however_long_the_record_of_its_fit(posterior):
+    info = bb.FitInfo(energies=(1.5,) * 3000, num_steps=6000, seconds=2.04, converged=True)
+    long = dataclasses.replace(posterior, energy=jnp.array(12.5), info=info)
+    first, second, third = str(long).splitlines()
+    assert first == "Posterior: FullGaussian over 3 numbers in 2 arrays, prior DiagonalGaussian"
+    assert second.strip() == "α = 1, N = 1, energy = 12.5"
+    assert third.strip() == "6,000 steps, 2.0 s, stopped: finished, converged: yes"
+    assert repr(long) == str(long)
+
+
+def test_a_posterior_prints_where_its_numbers_are_not_known(posterior):
+    said = []
+    jax.eval_shape(lambda posterior: said.append(repr(posterior)), posterior)
+    several = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), posterior)
+    shapes = jax.eval_shape(lambda: posterior)
+    one, two = "float32[]", "float32[2]"
+    for text, number in ((said[0], one), (repr(several), two), (repr(shapes), one)):
+        assert f"energy = {number}\n" in text

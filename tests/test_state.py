@@ -69,9 +69,9 @@ def test_the_gradient_with_respect_to_a_learned_prior_passes_through_the_capped_
         variables = state.variables._replace(q=wide, log_prior_scale=log_prior_scale)
         return dataclasses.replace(state, variables=variables).energy(probit_data())
 
-    start, step = jnp.array([0.3]), 1e-5
-    slope = (energy(start + step) - energy(start - step)) / (2 * step)
-    np.testing.assert_allclose(jax.grad(energy)(start), [slope], rtol=1e-6)
+    start, step = jnp.array(0.3), 1e-5
+    slope = (energy((start + step,)) - energy((start - step,))) / (2 * step)
+    np.testing.assert_allclose(jax.grad(energy)((start,)), [slope], rtol=1e-6)
 
 
 def test_an_overflowing_gradient_leaves_the_state_though_the_energy_is_finite():

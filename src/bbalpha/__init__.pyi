@@ -11,10 +11,10 @@ from .likelihoods import (
     HeteroscedasticGaussian,
     Likelihood,
     OrderedLikelihood,
-    Poisson,
     Probit,
     StudentT,
 )
+from .counts import NegativeBinomial, Poisson
 from .predictive import (
     predictive_cdf,
     predictive_log_density,
@@ -34,7 +34,7 @@ from .low_rank import LowRankGaussian, NarrowedGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
-from .importance import Reweighted
+from .reweighting import Reweighted
 from .diagnostics import Diagnosis
 from .natural import natural_gradients
 from .summaries import Summary, SummaryRow
@@ -53,9 +53,12 @@ from .message_passing.tied import averaged_ep, stochastic_ep
 from .message_passing.stationary import fixed_point
 from .message_passing.server import snep
 from . import metrics
+from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.estimator import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
+from .interfaces.scoring import log_likelihood_score
+from .interfaces.verdict import Verdict, judge
 
 __version__: str
 
@@ -78,9 +81,10 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Likelihood",
     "OrderedLikelihood",
-    "Poisson",
     "Probit",
     "StudentT",
+    "NegativeBinomial",
+    "Poisson",
     "predictive_cdf",
     "predictive_log_density",
     "predictive_mean",
@@ -128,7 +132,11 @@ __all__ = [
     "fixed_point",
     "snep",
     "metrics",
+    "TableEncoder",
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",
+    "log_likelihood_score",
+    "Verdict",
+    "judge",
 ]

@@ -17,6 +17,7 @@ from bbalpha.engine.arrays import on_device
 from bbalpha.natural import NaturalState, Record
 
 ROUND_STEPS = 10  # the fewest steps that make a round
+FEW_ROUND_STEPS = 3  # likewise, where steps take long
 FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
 MOST_ROUNDS = 48  # after which neighbors are merged, so that memory does not grow
 LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
@@ -58,6 +59,7 @@ class Convergence:
     """The judge of one run: it collects rounds and says when they have converged."""
 
     tolerance: float
+    round_steps: int = ROUND_STEPS
     is_flat: bool = False  # α is so close to N that the energy hardly depends on q
     rounds: list[Record] = dataclasses.field(default_factory=list)
     movement: Movement = NOT_JUDGED
@@ -65,9 +67,14 @@ class Convergence:
     converged: bool = False
     num_lowered: int = 0
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether more steps would tell nothing, because the energy hardly depends on q."""
+        return self.is_flat and self.movement is not NOT_JUDGED
+
     def next_round(self, natural: NaturalState) -> NaturalState:
         """Take in a record if it is long enough; lower the rate if that helps."""
-        if int(natural.record.num_steps) < ROUND_STEPS or self.converged:
+        if int(natural.record.num_steps) < self.round_steps or self.converged:
             return natural
         if natural.is_settled:
             self.add(natural.record)
@@ -88,7 +95,7 @@ class Convergence:
     def reason(self, num_steps: int) -> str:
         """Why a fit of so many steps has not converged, and what to do."""
         if self.movement is NOT_JUDGED:
-            fewest = FEWEST_ROUNDS * ROUND_STEPS
+            fewest = FEWEST_ROUNDS * self.round_steps
             return (
                 f"{num_steps:,} steps are too few to judge, which takes {fewest} or more once q is "
                 "near. Raise num_epochs."

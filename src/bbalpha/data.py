@@ -131,10 +131,7 @@ def standardize(
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
     # A column such as 0.3, 0.1 + 0.2 counts as constant: scaled, it would put 0.31 at 10¹⁴.
-    largest = np.abs(values).max(axis=0)
-    is_rounded = array.dtype in (np.float32, np.float64)
-    rounding = ROUNDINGS * np.spacing(largest.astype(array.dtype)) if is_rounded else 0.0
-    constant = (np.ptp(values, axis=0) <= rounding) | (scale == 0)
+    constant = (np.ptp(values, axis=0) <= rounding_of(values, array.dtype)) | (scale == 0)
     standardizer = Standardizer(mean=np.asarray(mean), scale=np.where(constant, 1.0, scale))
     return standardizer.transform(array), standardizer
 
@@ -329,3 +326,10 @@ def _check_range(label: str, array: AnyArray) -> None:
             f"{label} must lie between {low} and {high}, the range of {used}; got values from "
             f"{array.min()} to {array.max()}. Convert them to floating point or standardize them."
         )
+
+
+def rounding_of(values: np.ndarray, dtype: Any = np.float64) -> Any:
+    """How far apart the values of each constant column may lie when they are rounded to a type."""
+    if dtype not in (np.float32, np.float64):
+        return 0.0
+    return ROUNDINGS * np.spacing(np.abs(values).max(axis=0).astype(dtype))

@@ -51,7 +51,7 @@ def fit(
     key: Key[Array, ""],
     alpha: float | Array | Schedule = 0.5,
     prior: Prior = 1.0,
-    learn_prior: bool = False,
+    learn_prior: bool | PyTree = False,
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
@@ -89,7 +89,9 @@ def fit(
             and functions, each the log-density of its leaf and summed over its entries; or as a
             `Distribution` over the free numbers. A deviation of a parameter with a transform is one
             of its free numbers. Functions take parameters in your units: the Jacobian is added.
-        learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
+        learn_prior: learn factors on the prior's variances: True for one per leaf of `params`, or a
+            tree like `params` of initial factors, each of a shape that broadcasts to its leaf. For
+            weights of shape (units, inputs), `np.ones((units, 1))` gives each unit its own.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         transforms: the constraints of some parameters, such as `{"scale": bb.positive}`: a
             dictionary, nested as `params` is, or a tree like `params` with None for the free ones;
@@ -106,8 +108,8 @@ def fit(
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; by default 32, but for natural gradients all data up to 131,072 rows, else
-            8,192.
+        batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
+            else 8,192.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
             up to 512, so that they can be matched.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
@@ -161,7 +163,7 @@ def fit(
         check_early_stopping(state, early_stopping)
     steps = steps_for(plan, optimizer, num_samples)
     run = partial(steps, rows=rows, batch_size=plan.batch_size)
-    watch = Watch(plan, judge_of(state, tolerance), early_stopping, callback)
+    watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     order = no_order(rows, plan.batch_size)
     with_energy = ending(run, rows, plan, state, order)
     state, energies, stopped = train(run, state, order, plan, watch, progress)

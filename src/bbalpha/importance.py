@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Key, PyTree
 
@@ -63,61 +62,6 @@ class Fitted(Protocol):
     def layout(self) -> Layout:
         """How the vector becomes a tree."""
         ...
-
-
-class Reweighted(eqx.Module):
-    """Draws of q with the importance weights that make them draws of the exact posterior.
-
-    The posterior is exact for the given prior and hyper-parameters: learned ones are held fixed.
-
-    Attributes:
-        draws: The parameters, a tree whose leaves have a leading axis of draws.
-        weights: One weight per draw, in double precision; they sum to 1.
-        pareto_k: k̂, the shape of the largest weights; −∞ if all weights are equal.
-
-    >>> import numpy as np, bbalpha as bb
-    >>> weights = np.array([0.2, 0.3, 0.5])
-    >>> posterior = bb.Reweighted(jnp.array([1.0, 2.0, 3.0]), weights, pareto_k=0.1)
-    >>> print(f"{posterior.mean:.2f} {posterior.variance:.2f} {posterior.effective_size:.2f}")
-    2.30 0.61 2.63
-    """
-
-    draws: PyTree
-    weights: Float64[np.ndarray, " draws"]
-    pareto_k: float
-
-    @property
-    def mean(self) -> PyTree:
-        """The weighted mean of every parameter, in the tree of the model."""
-        return jax.tree.map(lambda leaf: self._average(leaf, 0.0, 1), self.draws)
-
-    @property
-    def variance(self) -> PyTree:
-        """The weighted variance of every parameter, in the tree of the model."""
-        return jax.tree.map(lambda leaf, mean: self._average(leaf, mean, 2), self.draws, self.mean)
-
-    @property
-    def effective_size(self) -> float:
-        """How many equally weighted draws these are worth, 1 / Σₖ wₖ²."""
-        return effective_size(self.weights)
-
-    def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
-        """Draws of the exact posterior: the draws of q, each taken as often as its weight says.
-
-        Args:
-            num_samples: how many; far fewer than `effective_size`, or many will be the same.
-            key: randomness of the choice.
-        """
-        check_counts(num_samples=num_samples)
-        key = as_keys(key, 0, "key")
-        taken = jax.random.choice(
-            key, len(self.weights), (num_samples,), p=jnp.asarray(self.weights)
-        )
-        return jax.tree.map(lambda leaf: leaf[taken], self.draws)
-
-    def _average(self, leaf: Array, center: Any, power: int) -> Array:
-        values = (np.asarray(leaf, np.float64) - np.asarray(center, np.float64)) ** power
-        return jnp.asarray(np.tensordot(self.weights, values, axes=1), leaf.dtype)
 
 
 class Draws(NamedTuple):

@@ -25,8 +25,6 @@ from bbalpha.engine.special import (
     LOG_TWO_PI,
     log_ndtr,
     ndtr,
-    poisson_log_height,
-    poisson_tails,
     student_t_cdf,
 )
 
@@ -38,7 +36,7 @@ PerDatum = Float[Array, "*draws data"]
 RandomKey = Key[Array, ""]
 
 
-def _floating(value: ArrayLike) -> Array:
+def floating(value: ArrayLike) -> Array:
     """The value of a field as an array of floats, whose type training does not change."""
     array = value if isinstance(value, Array) else np.asarray(value)
     return on_device(array, jnp.result_type(array, float))
@@ -99,7 +97,7 @@ class Gaussian(eqx.Module):
     -1.4189
     """
 
-    log_variance: Float[Array, "..."] = eqx.field(converter=_floating, default=0.0)
+    log_variance: Float[Array, "..."] = eqx.field(converter=floating, default=0.0)
 
     @property
     def noise_variance(self) -> Float[Array, "..."]:
@@ -109,7 +107,7 @@ class Gaussian(eqx.Module):
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return Σₜ log N(yₜ; outputₜ, σₜ²)."""
         targets = aligned(targets, outputs)
-        (log_variance,) = _fields(self, outputs)
+        (log_variance,) = fields_of(self, outputs)
         return jnp.sum(_gaussian_log_prob(targets - outputs, log_variance), axis=-1)
 
     def mean(self, outputs: Outputs) -> Columns:
@@ -118,7 +116,7 @@ class Gaussian(eqx.Module):
 
     def variance(self, outputs: Outputs) -> Columns:
         """Return σ² for every target."""
-        (log_variance,) = _fields(self, outputs)
+        (log_variance,) = fields_of(self, outputs)
         return jnp.broadcast_to(jnp.exp(log_variance), outputs.shape)
 
     def sample(self, outputs: Outputs, *, key: RandomKey) -> Columns:
@@ -135,7 +133,7 @@ class Gaussian(eqx.Module):
         return ndtr(-self._score(outputs, targets))
 
     def _score(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        (log_variance,) = _fields(self, outputs)
+        (log_variance,) = fields_of(self, outputs)
         return _score(targets, outputs, 0.5 * log_variance)
 
 
@@ -187,9 +185,9 @@ class StudentT(eqx.Module):
     2.0000
     """
 
-    log_scale: Float[Array, "..."] = eqx.field(converter=_floating, default=0.0)
+    log_scale: Float[Array, "..."] = eqx.field(converter=floating, default=0.0)
     log_degrees_of_freedom: Float[Array, "..."] = eqx.field(
-        converter=_floating, default=LOG_DEGREES_OF_FREEDOM
+        converter=floating, default=LOG_DEGREES_OF_FREEDOM
     )
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
@@ -230,7 +228,7 @@ class StudentT(eqx.Module):
         return student_t_cdf(-_score(targets, outputs, log_scale), jnp.exp(log_df))
 
     def _log_scale_and_degrees(self, outputs: Outputs) -> tuple[Array, Array]:
-        log_scale, log_df = _fields(self, outputs)
+        log_scale, log_df = fields_of(self, outputs)
         return log_scale, jnp.minimum(log_df, math.log(LARGEST_DF))
 
 
@@ -317,47 +315,6 @@ class Categorical(eqx.Module):
         return jax.random.categorical(key, outputs)
 
 
-class Poisson(eqx.Module):
-    """A count: y ~ Poisson(λ), log λ = output.
-
-    Targets are non-negative whole numbers of any dtype; draws are integers.
-
-    >>> print(f"{bb.Poisson().log_prob(jnp.zeros((1, 1)), jnp.array([2])).item():.4f}")
-    -1.6931
-    """
-
-    def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
-        """Return Σₜ yₜ log λₜ − λₜ − log yₜ!, as the height of the mode minus the distance from it.
-
-        y log λ − λ − log y! = [y log y − y − log y!] + y (δ − (exp(δ) − 1)),  δ = log λ − log y.
-        The terms on the left cancel: in float32 at y = 10⁵ their sum is off by about 0.1 nat.
-        """
-        rule = "non-negative whole numbers for Poisson"
-        check_values(targets, rule, lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y))
-        counts = aligned(targets, outputs)
-        delta = outputs - jnp.log(jnp.maximum(counts, 1.0))
-        distance = jnp.where(counts > 0, counts * (delta - jnp.expm1(delta)), -jnp.exp(outputs))
-        return jnp.sum(poisson_log_height(counts) + distance, axis=-1)
-
-    def mean(self, outputs: Outputs) -> Columns:
-        """Return λ, which is also the variance."""
-        return jnp.exp(outputs)
-
-    variance = mean
-
-    def sample(self, outputs: Outputs, *, key: RandomKey) -> Int[Array, "..."]:
-        """Return counts."""
-        return jax.random.poisson(key, jnp.exp(outputs))
-
-    def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y ≤ y) for every target, which need not be a whole number."""
-        return poisson_tails(aligned(targets, outputs), outputs)[0]
-
-    def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y > y) for every target, which need not be a whole number."""
-        return poisson_tails(aligned(targets, outputs), outputs)[1]
-
-
 def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
     """Log N(residual; 0, exp(log_variance)), entry by entry."""
     return -0.5 * (LOG_TWO_PI + log_variance + jnp.square(residuals) * jnp.exp(-log_variance))
@@ -377,7 +334,7 @@ def _signs(likelihood: Likelihood, outputs: Outputs, targets: ArrayLike) -> Arra
     return 2 * aligned(targets, outputs) - 1
 
 
-def _fields(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:
+def fields_of(likelihood: eqx.Module, outputs: Outputs) -> list[Array]:
     """Each field with as many axes as the outputs, all of length 1 except the last."""
     arrays = {field.name: getattr(likelihood, field.name) for field in fields(likelihood)}
     for name, array in arrays.items():

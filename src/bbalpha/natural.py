@@ -23,6 +23,7 @@ from bbalpha.engine.noise import MATCHED_SHARE
 LOWEST_RATE = 0.1  # relative to the highest; below it averaging is better than a smaller rate
 FASTER, SLOWER = 1.15, 0.7  # changes of the rate when successive gradients agree or disagree
 AGREEMENT = 0.1  # cosine between successive gradients from which they count as agreeing
+QUIET = 0.05  # length of a gradient, in posterior deviations, that is no reason for a lower rate
 SHORTER = 0.25  # how much of a refused step the next one may take
 ALLOWED_RISE = 1.0  # nats; steps along a path gradient may raise the energy by its noise
 ROUNDING = 1e-5  # of the energy, in single precision
@@ -166,10 +167,10 @@ def _zeros(tree: PyTree) -> PyTree:
 
 def _adapted_rate(state: NaturalState, coordinates: PyTree) -> Float[Array, ""]:
     """The rate after comparing a gradient with the last one."""
-    product = _dot(coordinates, state.coordinates)
-    lengths = _dot(coordinates, coordinates) * _dot(state.coordinates, state.coordinates)
-    threshold = AGREEMENT * jnp.sqrt(lengths)
-    factor = jnp.where(product > threshold, FASTER, jnp.where(product < -threshold, SLOWER, 1.0))
+    product, square = _dot(coordinates, state.coordinates), _dot(coordinates, coordinates)
+    threshold = AGREEMENT * jnp.sqrt(square * _dot(state.coordinates, state.coordinates))
+    is_faster = (product > threshold) | (square < QUIET**2)
+    factor = jnp.where(is_faster, FASTER, jnp.where(product < -threshold, SLOWER, 1.0))
     return jnp.clip(state.rate * factor, LOWEST_RATE * state.highest_rate, state.highest_rate)
 
 

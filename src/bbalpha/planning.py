@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from bbalpha.convergence import FLAT_SHARE, Convergence
+from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Convergence
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Order, Rows, padded_length, padded_rows
@@ -27,12 +27,14 @@ from bbalpha.training import NUM_SAMPLES
 
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
-WHOLE_ROWS = 2**17  # up to which natural-gradient steps take all rows at once
+WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
 MOST_SAMPLES = 512  # of their draws by default
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
 # emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
+# Rows times draws from which the steps, of a tenth of a second or more, take most of the time.
+LONG_STEP = 2**23
 
 
 def prepare(
@@ -159,8 +161,13 @@ def _with_energy(state: FitState, rows: Rows) -> Posterior:
     return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
 
 
-def judge_of(state: FitState, tolerance: float) -> Convergence | None:
+def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | None:
     """The judge of a run, if its steps can be judged."""
     if not state.is_natural:
         return None
-    return Convergence(tolerance, is_flat=float(state.alpha) > FLAT_SHARE * float(state.num_data))
+    is_long = plan.batch_size * state.method.num_samples >= LONG_STEP
+    return Convergence(
+        tolerance,
+        FEW_ROUND_STEPS if is_long else ROUND_STEPS,
+        is_flat=float(state.alpha) > FLAT_SHARE * float(state.num_data),
+    )

@@ -28,8 +28,9 @@ from bbalpha.engine.checks import (
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.options import compiler_options, inside_program
-from bbalpha.importance import Draws, Reweighted, importance_weights
+from bbalpha.importance import Draws
 from bbalpha.priors import Prior
+from bbalpha.reweighting import Reweighted, reweighted
 from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
 ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
@@ -41,6 +42,7 @@ class FitInfo:
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
     held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
+<<<<<<< HEAD
     is used up), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
     it is "running". `converged` says whether the result had stopped moving.
 
@@ -48,6 +50,11 @@ class FitInfo:
     `skipped` says how many sites each sweep had to leave as they were. `stopped` may also be
     "diverged", "double loop" (which converged where sweeps did not), or "traced" (inside another
     program, where nothing else is known).
+=======
+    is used up, or the energy hardly depends on q), "early", "callback", "interrupted" or
+    "non-finite"; while a callback looks at it, it is "running". `converged` says whether the result
+    had stopped moving.
+>>>>>>> main
     """
 
     energies: tuple[float, ...] = ()
@@ -97,6 +104,17 @@ class Posterior(eqx.Module):
     layout: Layout = eqx.field(static=True)
     info: FitInfo = FitInfo()
     leave_one_out: Float[Array, " data"] | None = None
+
+    def __repr__(self) -> str:
+        q, prior = type(self.q).__name__, type(self.prior).__name__
+        num_data, info = _shown(self.num_data), self.info
+        leaves = f"{len(self.layout.paths)} array{'' if len(self.layout.paths) == 1 else 's'}"
+        return (
+            f"Posterior: {q} over {self.layout.size:,} numbers in {leaves}, prior {prior}\n"
+            f"    α = {_shown(self.alpha)}, N = {num_data}, energy = {_shown(self.energy)}\n"
+            f"    {info.num_steps:,} steps, {info.seconds:.1f} s, stopped: {info.stopped}, "
+            f"converged: {'yes' if info.converged else 'no'}"
+        )
 
     @property
     def mean(self) -> PyTree:
@@ -240,7 +258,8 @@ class Posterior(eqx.Module):
         """The exact posterior, as draws of q with Pareto-smoothed importance weights.
 
         At α > 0 q is wider than the posterior, which makes it a good proposal. Learned
-        hyper-parameters and priors are held fixed.
+        hyper-parameters and priors are held fixed. A warning names the parameters of which q misses
+        a tail, and says when there are too few draws.
 
         Args:
             log_likelihood: the function that was given to `fit`.
@@ -265,8 +284,7 @@ class Posterior(eqx.Module):
         1.1 ± 0.5
         """
         draws = Draws.of(self, log_likelihood, data, key, num_samples, sample_weight)
-        weights, pareto_k = importance_weights(draws)
-        return Reweighted(self.sample(num_samples, key=key), weights, pareto_k)
+        return reweighted(draws, self.sample(num_samples, key=key))
 
     def save(self, path: str | Path) -> None:
         """Write the posterior to a safetensors file, which holds arrays and JSON but no code."""
@@ -329,6 +347,13 @@ def map_rows(
         return on_device(whole[(slice(None),) * rows_axis + (slice(num_rows),)])
 
     return jax.tree.map(joined, *jax.tree.map(on_host, results))
+
+
+def _shown(number: Any) -> str:
+    """A number; the type and shape of several, or of one whose value is not known yet."""
+    if inside_program(number) or number.shape or isinstance(number, jax.ShapeDtypeStruct):
+        return f"{number.dtype}{list(number.shape)}"
+    return f"{float(number):.6g}"
 
 
 def _with_hyperparams(

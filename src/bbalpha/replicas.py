@@ -45,7 +45,7 @@ def fit_many(
     keys: Key[Array, " replicas"],
     alpha: Any = 0.5,
     prior: Prior = 1.0,
-    learn_prior: bool = False,
+    learn_prior: bool | PyTree = False,
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
@@ -163,7 +163,7 @@ _posteriors = jax.vmap(FitState.posterior)
 def _watches(state: FitState, plan: Plan, tolerance: float) -> list[Watch]:
     """A watch for every replica."""
     ones = (replica_of(state, replica) for replica in range(len(state.alpha)))
-    return [Watch(plan, judge_of(one, tolerance)) for one in ones]
+    return [Watch(plan, judge_of(one, plan, tolerance)) for one in ones]
 
 
 def _start_replicas(

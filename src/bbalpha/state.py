@@ -56,7 +56,7 @@ class Variables(NamedTuple):
     """What the optimizer moves: q, log-factors on the prior's variances, hyper-parameters."""
 
     q: Any
-    log_prior_scale: Float[Array, " leaves"] | None
+    log_prior_scale: tuple[Float[Array, "..."], ...] | None  # one per leaf, broadcast to it
     hyperparams: PyTree
 
 
@@ -271,7 +271,7 @@ def _distributions(state: FitState, variables: Variables) -> tuple[Distribution,
     prior = state.prior
     if variables.log_prior_scale is not None:
         assert isinstance(prior, DiagonalGaussian)
-        log_scale = state.method.layout.per_leaf(variables.log_prior_scale)
+        log_scale = state.method.layout.spread(variables.log_prior_scale)
         prior = DiagonalGaussian(prior.mean, prior.log_variance + log_scale)
     return under_prior(variables.q, prior), prior
 

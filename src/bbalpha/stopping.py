@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from bbalpha.convergence import ROUND_STEPS, Convergence, ConvergenceWarning, fall_of
+from bbalpha.convergence import Convergence, ConvergenceWarning, fall_of
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.arrays import on_device
@@ -79,7 +79,9 @@ class Watch:
             return 1
         if self.early_stopping is not None:
             return self.early_stopping.every
-        return CHUNK_EPOCHS if self.judge is None else -(-ROUND_STEPS // self.plan.num_batches)
+        if self.judge is None:
+            return CHUNK_EPOCHS
+        return -(-self.judge.round_steps // self.plan.num_batches)
 
     def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
         """The state to go on with, and the reason to stop now, if there is one."""
@@ -91,7 +93,11 @@ class Watch:
             return state, "callback"
         if is_over:
             return state, "early"
-        return state, "converged" if self.judge and self.judge.converged else None
+        if self.judge is None:
+            return state, None
+        if self.judge.converged:
+            return state, "converged"
+        return state, "finished" if self.judge.is_hopeless else None
 
     def result(self, state: FitState, stopped: str) -> FitState:
         """The state that the fit returns: the best one, the average, or the last."""

@@ -24,7 +24,7 @@ from bbalpha.distributions import (
 )
 from bbalpha.engine import threefry
 from bbalpha.engine.draws import chunk_of_draws, map_draws
-from bbalpha.engine.layout import Layout
+from bbalpha.engine.layout import Layout, name_of
 from bbalpha.low_rank import LowRankGaussian
 
 NUM_DRAWS = 2**14  # their mean is off by 0.8 % of a deviation
@@ -87,7 +87,7 @@ class Summary:
         rows = []
         for path, columns in zip(self.layout.paths, self._columns(), strict=True):
             for index in np.ndindex(columns[0].shape):
-                rows.append(SummaryRow(_name(path, index), *(float(x[index]) for x in columns)))
+                rows.append(SummaryRow(name_of(path, index), *(float(x[index]) for x in columns)))
         return rows
 
     def __str__(self) -> str:
@@ -114,12 +114,12 @@ class Summary:
         for path, columns in zip(self.layout.paths, self._columns(), strict=True):
             mean, deviation = columns[:2]
             if mean.size == 1:
-                lines.append(_line(SummaryRow(_name(path, ()), *(x.item() for x in columns))))
+                lines.append(_line(SummaryRow(name_of(path, ()), *(x.item() for x in columns))))
             elif mean.size > 1:
                 typical = float(np.median(deviation))
                 span = " to ".join(_number(float(x), typical) for x in (mean.min(), mean.max()))
                 shape = " × ".join(map(str, mean.shape))
-                lines.append((f"{_name(path, ())} ({shape})", span, _number(typical, typical)))
+                lines.append((f"{name_of(path, ())} ({shape})", span, _number(typical, typical)))
         return lines
 
 
@@ -227,15 +227,6 @@ def _drawn_leaves(
 
     keys = threefry.consecutive(jax.random.key(0, impl="threefry2x32"), num_draws)
     return map_draws(some_leaves, q, keys, chunk_of_draws(layout.size, 0, num_draws))
-
-
-def _name(path: str, index: tuple[int, ...]) -> str:
-    """The name of a number: the path with a bare first key, then its place in the array."""
-    place = f"[{', '.join(map(str, index))}]" if index else ""
-    if path.startswith("['"):
-        key, _, rest = path[2:].partition("']")
-        return key + rest + place
-    return (path.removeprefix(".") if path.startswith(".") else f"params{path}") + place
 
 
 def _line(row: SummaryRow) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from bbalpha.engine.checks import (
     check_optional_counts,
     without_jit,
 )
-from bbalpha.engine.layout import Layout
+from bbalpha.engine.layout import Layout, shown
 from bbalpha.engine.noise import check_draws, sobol_points
 from bbalpha.engine.optimizers import Optimizer, adam, as_tree
 from bbalpha.natural import NaturalState
@@ -53,7 +53,7 @@ def init(
     key: Key[Array, ""],
     alpha: Number | Schedule = 0.5,
     prior: Prior = 1.0,
-    learn_prior: bool = False,
+    learn_prior: bool | PyTree = False,
     hyperparams: PyTree = None,
     transforms: PyTree = None,
     family: Family = None,
@@ -73,7 +73,9 @@ def init(
         key: all randomness of the run.
         alpha: the power, or a schedule: a function from the step to the power.
         prior: as for `fit`.
-        learn_prior: learn a factor on the prior's variances, one per leaf of `params`.
+        learn_prior: learn factors on the prior's variances: True for one per leaf of `params`, or a
+            tree like `params` of initial factors, each of a shape that broadcasts to its leaf. For
+            weights of shape (units, inputs), `np.ones((units, 1))` gives each unit its own.
         hyperparams: a tree of arrays to be learned by minimizing the same energy.
         transforms: the constraints of some parameters, as for `fit`.
         family: q, as for `fit`.
@@ -111,7 +113,7 @@ def init(
     mean = layout.flatten(params)
     prior = as_prior(prior, layout, mean.dtype)
     check_start(params, layout, prior)
-    log_prior_scale = _log_prior_scale(prior, layout, mean.dtype) if learn_prior else None
+    log_prior_scale = _log_prior_scale(learn_prior, prior, layout, mean.dtype)
     q = _start_of(family, mean, prior)
     variables: Any = Variables(q, log_prior_scale, _as_arrays(hyperparams))
     optimizer = as_tree(adam(1e-3) if optimizer is None else optimizer)
@@ -217,13 +219,40 @@ def _as_arrays(hyperparams: PyTree) -> PyTree:
     return hyperparams
 
 
-def _log_prior_scale(prior: Density, layout: Layout, dtype: Any) -> Float[Array, " leaves"]:
+def _log_prior_scale(
+    learn_prior: Any, prior: Density, layout: Layout, dtype: Any
+) -> tuple[Float[Array, "..."], ...] | None:
+    """The initial logarithms of the factors to be learned, one array per leaf, or None."""
+    if isinstance(learn_prior, bool | np.bool_) and not learn_prior:
+        return None
     if not isinstance(prior, DiagonalGaussian):
         raise ValueError(
             "learn_prior must be False unless the prior is a diagonal Gaussian; "
             f"got learn_prior=True with a {type(prior).__name__}."
         )
-    return on_device(np.zeros(len(layout.shapes)), dtype)
+    if isinstance(learn_prior, bool | np.bool_):
+        return tuple(on_device(np.zeros(()), dtype) for _ in layout.shapes)
+    factors, structure = jax.tree.flatten(learn_prior)
+    if structure != layout.structure:
+        raise ValueError(
+            "learn_prior must be True, False or a tree like params; "
+            f"got a tree {structure} where params is {layout.structure}."
+        )
+    for factor, path, shape in zip(factors, layout.paths, layout.free_shapes, strict=True):
+        if not (_fits(np.shape(factor), shape) and np.all(np.asarray(factor) > 0)):
+            raise ValueError(
+                f"learn_prior{path} must hold positive factors of a shape that broadcasts to "
+                f"{shape}; got {shown(factor)} of shape {np.shape(factor)}."
+            )
+    return tuple(on_device(np.log(factor), dtype) for factor in factors)
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of this shape broadcasts to the wanted one."""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> Distribution:

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bbalpha.cli import app
-from bbalpha.tables import Encoder, Target, read_table
+from bbalpha.tables import Encoder, Target, drop_columns, read_table
 
 # A quick fit of the tables below.
-QUICK = ("--drop", "id", "--impute", "median", "--hidden", "none", "--epochs", "3")
+QUICK = ("--drop", "id", "--hidden", "none", "--epochs", "3")
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +95,9 @@ def encoded():
 
     def encoded(path, target, drop=()):
         frame = read_table(path)
-        inputs = frame.drop(columns=[target, *drop])
         labels = Target.learn(frame, target)
-        return Encoder.learn(inputs, impute="median").encode(inputs), labels.encode(frame), labels
+        inputs = drop_columns(frame, [target, *drop])
+        return Encoder.learn(inputs).encode(inputs), labels.encode(frame), labels
 
     return encoded
 

@@ -19,7 +19,7 @@ def test_fit_says_what_it_does_and_names_the_model_after_the_data(folder):
     assert "prices.csv: 40 rows" in said
     assert "price, a number" in said
     assert (
-        "3 columns, 5 features: 1 number, 1 date ('built') and 1 text ('color' in 3 categories)"
+        "3 columns, 8 features: 1 number, 1 date ('built') and 1 text ('color' in 3 categories)"
     ) in said
     assert "linear, α = 0.5, gaussian likelihood" in said
     assert re.search(r"energy +\S+ \(lower is better\)", said)
@@ -125,8 +125,11 @@ def target(name="y", *options):
         (GOOD, target("y", "--text", "z"), "--text 'z' is not a column of the table"),
         ("x,y\n1,a\n2,a\n", target(), "target 'y' is 'a' in every row"),
         ("x,y\n1,1\n2,2\nhm,3\n", target(), "column 'x' .*; got 'hm' in row 3"),
-        ("x,y\n1,1\n,2\n3,3\n", target(), "missing cells: 1 in 'x' .*--impute median"),
-        ("x,y\n1,1\n2,\n3,3\n", target(), "target 'y' is missing in row 2"),
+        ("x,y\n1,1\n2,\n3,3\n", target(), "target 'y' is missing in row 2 .--skip-missing-target"),
+        ("x,y\n1/2/20,1\n2/3/20,2\n4/4/20,4\n", target(), "read in two ways, such as '1/2/20' in"),
+        ("x,y\na,1\na,2\na,4\n", target(), "no column .* can help to predict: 'x' is 'a' in ev"),
+        (GOOD, target("y", "--id", "z"), "--id 'z' is not a column of the table"),
+        (GOOD, target("y", "--id", "y"), "--id must not name the target; got 'y'"),
         ("", target(), r"table.csv is empty\."),
         ("x,y\n", target(), "table.csv has no rows below its header"),
         (b"x,y\n1,\xe9\n", target(), "not UTF-8 text: line 2 has the byte 0xe9"),
@@ -151,7 +154,6 @@ def target(name="y", *options):
             "--likelihood must be gaussian, .* or probit; got",
         ),
         (GOOD, target("y", "--task", "rank"), "--task must be regression or class.*; got 'rank'"),
-        (GOOD, target("y", "--impute", "mean"), "--impute must be median; got 'mean'"),
         (GOOD, target("y", "--plot", "p.xyz"), "--plot must end in .png, .pdf or .svg; got p.xyz"),
         (
             GOOD.replace("5", "5.5"),

@@ -1,17 +1,20 @@
 """Facts about `bbalpha inspect`: what a model file holds, for people and as JSON."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 import bbalpha as bb
+from bbalpha.files import model_file
 
 
 def test_inspect_tells_what_the_file_holds(prices, states, done):
     facts = json.loads(done("inspect", prices, "--json").stdout)
     posterior = bb.BBAlphaRegressor.load(prices).posterior_
     assert facts["class"] == "BBAlphaRegressor"
-    assert facts["layers"] == [5, 1]
+    assert facts["layers"] == [8, 1]
     assert (facts["alpha"], facts["likelihood"], facts["rows"]) == (0.5, "gaussian", 40)
     assert facts["energy"] == pytest.approx(float(posterior.energy))
     assert (facts["epochs"], facts["stopped"], facts["seed"]) == (3, "finished", 0)
@@ -31,3 +34,44 @@ def test_inspect_reads_a_model_that_was_saved_from_python(prices, tmp_path, done
     assert "saved from Python" in done("inspect", tmp_path / "python.safetensors").stdout
     facts = json.loads(done("inspect", tmp_path / "python.safetensors", "--json").stdout)
     assert facts["columns"] is None
+
+
+def test_inspect_tells_about_a_posterior(prices, tmp_path, done):
+    posterior = bb.BBAlphaRegressor.load(prices).posterior_
+    posterior.save(tmp_path / "posterior.safetensors")
+    facts = json.loads(done("inspect", tmp_path / "posterior.safetensors", "--json").stdout)
+    assert (facts["class"], facts["rows"], facts["likelihood"]) == ("Posterior", 40, None)
+    assert "network" not in done("inspect", tmp_path / "posterior.safetensors").stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"info": []},
+        {"params": [["['weights']", 3]]},
+        {"table": {"target": {"name": 1, "task": "regression", "classes": []}}},
+        {"table": 3},
+        {"estimator": {"class": "BBAlphaRegressor", "settings": {}}},
+    ],
+)
+def test_metadata_of_the_wrong_kind_are_refused(prices, tmp_path, refused, change):
+    _, metadata = model_file.read(prices)
+    tree = bb.BBAlphaRegressor.load(prices).posterior_
+    model_file.write(tmp_path / "m.safetensors", tree, metadata | change)
+    message = refused(tmp_path, "inspect", tmp_path / "m.safetensors")
+    assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata are not")
+
+
+def test_inspect_waits_for_no_heavy_library(prices):
+    code = f"""
+import sys
+sys.argv = ["bbalpha", "inspect", {str(prices)!r}]
+from bbalpha.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+heavy = {{"jax", "matplotlib", "pandas", "pyarrow", "rich", "scipy", "sklearn"}}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

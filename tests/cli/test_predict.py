@@ -48,13 +48,13 @@ def test_the_default_quantiles_are_those_of_the_estimator():
 
 @pytest.mark.parametrize("name", ["new.parquet", "new.csv.gz", "new.tsv", "new.csv.zst"])
 def test_tables_of_every_kind_give_the_same_predictions(folder, prices, tmp_path, done, name):
-    frame = read_table(folder / "prices.csv").drop(columns=["price", "id"])
+    frame = read_table(folder / "prices.csv").drop_columns(["price", "id"])
     write_table(frame, tmp_path / name)
     result = done("predict", prices, tmp_path / name, "-o", tmp_path / f"out.{name}")
     assert result.stdout == ""
     assert result.stderr == f"Predictions for 40 rows are in {tmp_path / f'out.{name}'}.\n"
     expected = done("predict", prices, folder / "prices.csv").stdout
-    found = read_table(tmp_path / f"out.{name}").astype(float)
+    found = read_table(tmp_path / f"out.{name}").to_pandas().astype(float)
     pandas.testing.assert_frame_equal(found, pandas.read_csv(io.StringIO(expected)))
 
 
@@ -73,16 +73,41 @@ def test_quiet_prints_nothing(folder, prices, tmp_path, done):
     assert done("predict", prices, folder / "prices.csv", *options).output == ""
 
 
-def test_unseen_texts_are_refused_or_ignored(folder, prices, tmp_path, done, refused, written):
+def test_unseen_texts_are_counted_or_refused(folder, prices, tmp_path, done, refused, written):
     table = written(tmp_path, (folder / "prices.csv").read_text().replace("red", "green"))
-    message = refused(tmp_path, "predict", prices, table, "-o", tmp_path / "p.csv")
+    note = done("predict", prices, table).stderr
+    assert re.fullmatch(
+        r"Note: column 'color': \d+ of 40 texts were not in the training table, such as 'green'; "
+        r"they are counted as none of the known ones\.\n",
+        note,
+    )
+    assert done("evaluate", prices, table).stderr == note
+    assert done("predict", prices, table, "--output", tmp_path / "p.csv", "-q").stderr == ""
+    refuse = ("--unknown", "error")
+    message = refused(tmp_path, "predict", prices, table, "-o", tmp_path / "q.csv", *refuse)
     assert re.search(r"column 'color' has 'green' in row \d+, .* only 'blue' and 'red'", message)
-    assert "--unknown ignore" in message
-    assert refused(tmp_path, "evaluate", prices, table) == message
-    done("predict", prices, table, "--unknown", "ignore")
-    done("evaluate", prices, table, "--unknown", "ignore")
+    assert "--unknown other" in message
+    assert refused(tmp_path, "evaluate", prices, table, *refuse) == message
     message = refused(tmp_path, "predict", prices, table, "--unknown", "drop")
-    assert message == "--unknown must be error or ignore; got 'drop'."
+    assert message == "--unknown must be other or error; got 'drop'."
+
+
+def test_the_column_that_names_the_rows_comes_first(folder, prices, tmp_path, done, refused, quick):
+    def predicted(model, *options):
+        return done("predict", model, folder / "prices.csv", *options).stdout.splitlines()
+
+    assert predicted(prices, "--id", "id")[0].startswith("id,mean,std")
+    assert predicted(prices, "--id", "id")[1].startswith("house 0,")
+    assert predicted(prices)[0].startswith("mean,std")
+    model = tmp_path / "m.safetensors"
+    options = ["--target", "price", "--id", "id", *quick[2:], "-o", model, "-q"]
+    done("fit", folder / "prices.csv", *options)
+    assert predicted(model) == predicted(prices, "--id", "id")
+    frame = read_table(folder / "prices.csv").drop_columns(["id"])
+    write_table(frame, tmp_path / "new.csv")
+    assert done("predict", model, tmp_path / "new.csv").stdout.startswith("mean,std")
+    message = refused(tmp_path, "predict", model, tmp_path / "new.csv", "--id", "siz")
+    assert message == "--id 'siz' is not a column of the table (did you mean 'size'?)."
 
 
 def test_a_device_takes_predictions_and_stays_a_device(folder, prices, done):

@@ -30,7 +30,7 @@ def test_an_interrupted_fit_writes_what_it_has_reached(
 @pytest.fixture
 def options(tmp_path):
     output = ["--output", tmp_path / "m.safetensors"]
-    return ["--target", "price", "--drop", "id", "--impute", "median", *output]
+    return ["--target", "price", "--drop", "id", *output]
 
 
 def test_a_fit_that_is_interrupted_before_its_first_step_writes_nothing(

@@ -53,10 +53,10 @@ def test_every_number_of_the_vector_has_its_place_in_the_tree():
     np.testing.assert_array_equal(tree["weights"], [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
-def test_a_value_per_leaf_is_repeated_over_the_numbers_of_the_leaf():
+def test_values_of_leaves_are_spread_over_the_numbers_of_the_leaf():
     layout = bb.Layout.of(MODEL)
-    repeated = layout.per_leaf(jnp.array([10.0, 20.0]))
-    np.testing.assert_array_equal(repeated, [10.0] + [20.0] * 6)
+    spread = layout.spread([jnp.array(10.0), jnp.array([[20.0], [30.0]])])
+    np.testing.assert_array_equal(spread, [10.0] + [20.0] * 3 + [30.0] * 3)
 
 
 def test_layouts_of_trees_of_the_same_shapes_are_equal_and_hash_alike():

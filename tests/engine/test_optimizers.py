@@ -1,9 +1,11 @@
 """The default optimizer."""
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 
-from bbalpha.engine.optimizers import decaying_adam
+from bbalpha.engine.optimizers import WAIT, decaying_adam
 
 
 def test_the_default_rate_falls_along_a_cosine():
@@ -16,3 +18,37 @@ def test_the_default_rate_falls_along_a_cosine():
         rates.append(-update.item())  # the direction of Adam is 1 for a constant gradient
     expected = 0.5e-2 * (1 + np.cos(np.pi * np.arange(101) / 100))
     np.testing.assert_allclose(rates, expected, rtol=1e-3, atol=1e-7)
+
+
+class Moved(NamedTuple):
+    """As much of what a fit moves as the optimizer asks for."""
+
+    q: Any
+    log_prior_scale: Any
+
+
+def test_scales_of_a_learned_prior_wait_for_a_part_of_the_run():
+    """They then move as Adam says, whose averages have seen all gradients."""
+    optimizer = decaying_adam(50)
+    gradient = Moved(jnp.ones(2), (-jnp.ones(()), -jnp.ones((2, 1))))
+    state, updates = optimizer.init(gradient), []
+    for _ in range(50):
+        update, state = optimizer.update(gradient, state)
+        updates.append(update)
+    rates = 0.5e-2 * (1 + np.cos(np.pi * np.arange(50) / 50))
+    waited = int(WAIT * 50)
+    assert waited == 20
+    for found in zip(*(update.log_prior_scale for update in updates), strict=True):
+        moved = np.array(found).reshape(50, -1)
+        np.testing.assert_array_equal(moved[:waited], 0)
+        expected = rates[waited:, None] * np.ones((1, moved.shape[1]))
+        np.testing.assert_allclose(moved[waited:], expected, rtol=1e-3)
+    np.testing.assert_allclose([u.q for u in updates], -rates[:, None] * np.ones(2), rtol=1e-3)
+
+
+def test_without_a_learned_prior_nothing_waits():
+    optimizer = decaying_adam(50)
+    gradient = Moved(jnp.ones(2), None)
+    update, _ = optimizer.update(gradient, optimizer.init(gradient))
+    assert update.log_prior_scale is None
+    np.testing.assert_allclose(update.q, -1e-2 * np.ones(2), rtol=1e-3)

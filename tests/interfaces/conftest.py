@@ -28,13 +28,21 @@ def table():
     numbers = signal + random.normal(size=NUM_DATA)
     noisy = signal + 3 * random.normal(size=NUM_DATA)
     labels = np.where(noisy > signal.mean(), "yes", "no")
-    return Table(inputs, signal, numbers, labels, inputs[:5] + 0.5)
+    return Table(inputs, signal, numbers, labels, inputs[:5] + np.array([0.5, 0.05]))
 
 
 @pytest.fixture(scope="session")
 def fitted(table):
-    """A linear regressor. No test may change it."""
-    return bb.BBAlphaRegressor((), random_state=0).fit(table.inputs, table.numbers)
+    """A linear regressor with constant noise and a fixed prior. No test may change it."""
+    model = bb.BBAlphaRegressor((), likelihood="gaussian", prior="paper", random_state=0)
+    return model.fit(table.inputs, table.numbers)
+
+
+@pytest.fixture(scope="session")
+def fitted_network(table):
+    """A network with the default likelihood and prior. No test may change it."""
+    model = bb.BBAlphaRegressor((10,), max_epochs=100, num_samples=20, random_state=0)
+    return model.fit(table.inputs, table.numbers)
 
 
 @pytest.fixture(scope="session")

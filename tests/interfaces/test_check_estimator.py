@@ -11,9 +11,10 @@ import pytest
 # SGDClassifier, Perceptron), and why: minibatches and their noise differ when a row is there twice.
 # That weights and repetitions have the same energy and optimum is tested in test_estimator.py.
 EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
+    f"check_sample_weight_equivalence_on_{kind}_data": (
         "sample_weight is not equivalent to removing/repeating samples."
     )
+    for kind in ("dense", "sparse")
 }
 
 # The checks fit more than a hundred models of some twenty shapes, and nearly all of the time goes

@@ -8,11 +8,13 @@ from scipy import stats
 from scipy.special import softmax
 
 import bbalpha as bb
+from bbalpha.interfaces.network import model_of
 
 
 def classifier(**settings):
-    """A linear classifier, not yet fitted."""
-    return bb.BBAlphaClassifier(**{"hidden_layer_sizes": (), "random_state": 0} | settings)
+    """A linear classifier with a fixed prior, not yet fitted."""
+    linear = {"hidden_layer_sizes": (), "prior": "paper", "random_state": 0}
+    return bb.BBAlphaClassifier(**linear | settings)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def test_probabilities_are_those_of_the_mean_over_draws(table, fitted_classifier
     inputs = model.input_units_.transform(table.new)
     for num_samples in (33, 1000):
         outputs = model.posterior_.predict(
-            bb.mlp, inputs, key=model._key(), num_samples=num_samples
+            model_of("relu"), inputs, key=model._key(), num_samples=num_samples
         )
         expected = softmax(np.asarray(outputs, np.float64), axis=-1).mean(axis=0)
         found = with_draws(model, num_samples).predict_proba(table.new)

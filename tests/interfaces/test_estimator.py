@@ -12,10 +12,12 @@ from sklearn.datasets import load_diabetes
 import bbalpha as bb
 from bbalpha.interfaces.network import log_likelihood_of
 
+LINEAR = {"hidden_layer_sizes": (), "likelihood": "gaussian", "prior": "paper", "random_state": 0}
+
 
 def regressor(**settings):
-    """A linear regressor, not yet fitted."""
-    return bb.BBAlphaRegressor(**{"hidden_layer_sizes": (), "random_state": 0} | settings)
+    """A linear regressor with constant noise and a fixed prior, not yet fitted."""
+    return bb.BBAlphaRegressor(**LINEAR | settings)
 
 
 def test_a_prediction_does_not_depend_on_the_other_rows(table, fitted, fitted_classifier):
@@ -103,12 +105,13 @@ def test_what_is_forgotten_stays_in_the_prior():
     signs = np.tile([-1.0, 1.0], 512)
     inputs = np.column_stack([signs, 0 * signs])
     targets = 0.5 * signs + np.random.RandomState(3).normal(size=1024)
-    model = regressor(alpha=0.0, memory_size=0, max_epochs=1000)
+    model = regressor(alpha=0.0, memory_size=0, max_epochs=1000, num_samples=100)
     for rows in np.array_split(np.arange(1024), 16):
         model.partial_fit(inputs[rows], targets[rows])
     scale = model.target_units_.scale.item()
-    slope = model.posterior_.mean[0]["weights"][0, 0] * scale
-    variance = model.posterior_.variance[0]["weights"][0, 0] * scale**2
+    posterior = model.posterior_
+    slope = posterior.mean["heads"][0]["weights"][0, 0] * scale
+    variance = posterior.variance["heads"][0]["weights"][0, 0] * scale**2
     exact = np.mean(signs * targets)
     assert abs(slope - exact) < 0.5 / np.sqrt(1024)
     np.testing.assert_allclose(variance, targets.var() * 0.8 / 1024, rtol=0.25)
@@ -136,7 +139,8 @@ def test_a_warm_start_continues_where_the_last_fit_ended(table, fitted):
 def test_a_warm_start_of_another_network_is_refused(table):
     model = regressor(warm_start=True, max_epochs=5).fit(table.inputs, table.numbers)
     with pytest.raises(
-        ValueError, match=r"hidden_layer_sizes must be the same as in the last fit .*\(3,"
+        ValueError,
+        match=r"hidden_layer_sizes and prior must be the same as in the last fit .*=\(3,\) and pri",
     ):
         model.set_params(hidden_layer_sizes=(3,)).fit(table.inputs, table.numbers)
     model.set_params(hidden_layer_sizes=(), likelihood="student_t")

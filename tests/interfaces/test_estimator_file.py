@@ -27,7 +27,8 @@ import pytest
 import bbalpha as bb
 from bbalpha.files.model_file import FORMAT_VERSION as VERSION
 from bbalpha.interfaces import estimator_file
-from bbalpha.interfaces.network import shapes_of
+from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.settings import COUNTS
 
 CLASSES = {kind.__name__: kind for kind in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)}
 BOTTOMLESS = "lists within lists"  # stands for more of them than Python can write
@@ -44,8 +45,9 @@ SECONDS = 5.0  # for one file, which takes milliseconds
 def invented(estimator, num_features=2, num_outputs=None, classes=None, names=None):
     """The estimator with an invented posterior, which takes less time than a fitted one."""
     stream = np.random.RandomState(0)
-    units = bb.Standardizer(stream.normal(size=num_features), stream.uniform(1, 2, num_features))
-    estimator.input_units_, estimator.n_features_in_ = units, num_features
+    mean, scale = stream.normal(size=num_features), stream.uniform(1, 2, num_features)
+    estimator.input_units_ = InputUnits(mean, scale, mean - 5 * scale, mean + 6 * scale)
+    estimator.n_features_in_, estimator.encoder_ = num_features, None
     if names is not None:
         estimator.feature_names_in_ = np.array(names, object)
     if classes is not None:
@@ -54,16 +56,18 @@ def invented(estimator, num_features=2, num_outputs=None, classes=None, names=No
     else:
         estimator._is_vector, estimator.n_outputs_ = num_outputs is None, num_outputs or 1
         _, estimator.target_units_ = bb.standardize(stream.normal(size=(9, estimator.n_outputs_)))
-        if estimator.likelihood == "poisson":
+        if estimator.likelihood in COUNTS:
             ones = np.ones(estimator.n_outputs_)
             estimator.target_units_ = bb.Standardizer(0 * ones, ones)
     estimator._seed, estimator._memory, estimator._memory_prior = 7, None, None
-    layout = bb.Layout.of(shapes_of(estimator._sizes()))
+    network = estimator._network()
+    layout = bb.Layout.of(network.shapes())
+    likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
     mean = jnp.asarray(stream.normal(0, 0.1, layout.size), jnp.float32)
     estimator.posterior_ = bb.Posterior(
         q=bb.DiagonalGaussian(mean, mean - 4),
         prior=bb.DiagonalGaussian(0 * mean, 0 * mean),
-        hyperparams=jax.tree.map(lambda leaf: leaf - 0.3, estimator._new_likelihood()),
+        hyperparams=jax.tree.map(lambda leaf: leaf - 0.3, likelihood),
         alpha=jnp.array(0.5),
         num_data=jnp.array(30.0),
         energy=jnp.array(12.5),
@@ -85,8 +89,12 @@ def assert_same(estimator, other):
     assert (other.n_iter_, other.n_features_in_) == (estimator.n_iter_, estimator.n_features_in_)
     assert other.posterior_.info == estimator.posterior_.info
     assert jax.tree.structure(other.posterior_) == jax.tree.structure(estimator.posterior_)
-    for name in ("posterior_", "input_units_", "target_units_"):
-        pairs = zip(*(jax.tree.leaves(getattr(x, name)) for x in (estimator, other)), strict=True)
+    trees = [
+        (x.posterior_, dataclasses.asdict(x.input_units_), x.target_units_)
+        for x in (estimator, other)
+    ]
+    for one, same in zip(*trees, strict=True):
+        pairs = zip(jax.tree.leaves(one), jax.tree.leaves(same), strict=True)
         for expected, found in pairs:
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
@@ -120,9 +128,11 @@ def fitted_classifier():
 
 
 @pytest.mark.parametrize("num_outputs", [None, 2])
-@pytest.mark.parametrize("likelihood", ["gaussian", "heteroscedastic", "student_t", "poisson"])
-def test_a_loaded_regressor_predicts_bit_for_bit_the_same(path, likelihood, num_outputs):
+@pytest.mark.parametrize("likelihood", bb.BBAlphaRegressor._likelihoods)
+@pytest.mark.parametrize("prior", ["scaled", "paper"])
+def test_a_loaded_regressor_predicts_bit_for_bit_the_same(path, likelihood, num_outputs, prior):
     settings = {"likelihood": likelihood, "num_predictive_samples": 20, "activation": "tanh"}
+    settings["prior"] = prior
     model = invented(bb.BBAlphaRegressor((3,), **settings), num_outputs=num_outputs)
     loaded = saved_and_loaded(model, path)
     assert_same(model, loaded)
@@ -214,7 +224,7 @@ def test_sizes_of_layers_come_back_in_whatever_form_they_were_given(path, given,
     model = invented(bb.BBAlphaRegressor(given))
     loaded = saved_and_loaded(model, path)
     assert loaded.hidden_layer_sizes == expected
-    assert loaded._sizes() == model._sizes()
+    assert loaded._network() == model._network()
 
 
 @pytest.mark.parametrize("state", [np.random.RandomState(3), None])
@@ -239,7 +249,7 @@ def test_a_setting_that_no_file_can_hold_is_reported_and_nothing_is_written(path
 
 def test_a_setting_changed_after_the_fit_so_that_no_file_would_be_read_is_reported(path):
     model = invented(bb.BBAlphaRegressor(())).set_params(hidden_layer_sizes=(3,))
-    message = r"saved: the network has 13 weights and biases, but .q.mean has shape \(3,\)\.$"
+    message = r"saved: the network has 21 weights and biases, but .q.mean has shape \(6,\)\.$"
     with pytest.raises(ValueError, match=message):
         model.save(path)
 
@@ -431,6 +441,7 @@ ALLOWED = {
     "learning_rate": {"none", "large"},
     "max_epochs": {"none"},
     "random_state": {"none"},
+    "encoder": {"none"},
     "learn_prior": {"true"},
     "early_stopping": {"true"},
     "warm_start": {"true"},
@@ -456,9 +467,14 @@ ELSE = {
     ],
     ("estimator", "settings", "activation"): ["identity", "eval", ["relu"]],
     ("estimator", "settings", "likelihood"): ["gaussian", "probit", ["softmax"]],
+    ("estimator", "settings", "alpha"): ["Auto", "0.5", ["auto"], True],
+    ("estimator", "settings", "encoder"): ["none", ["auto"], {"auto": 1}, True],
+    ("estimator", "settings", "prior"): ["flat", "paper", ["scaled"], "scaled\n"],
+    ("estimator", "settings", "learn_prior"): ["Auto", 0, 1, 1.0, ["auto"], "true"],
     ("estimator", "settings", "num_predictive_samples"): [0, 10**30, 1.5, "1000"],
     ("estimator", "settings", "random_state"): [2**32, 0.5, "0"],
     ("estimator", "seed"): [2**31, 0.0, "7"],
+    ("estimator", "encoder"): ["auto", [{}], {"columns": []}, {"__class__": "os.system"}],
     ("estimator", "feature_names"): [
         *([str(n) for n in range(15)], list(range(16)), "abcdefghijklmnop", [None] * 16, [[]] * 16),
     ],
@@ -468,7 +484,24 @@ ELSE = {
     ("estimator", "input_units", "scale"): [
         *([1.0] * 15, [0.0] * 16, [-1.0] * 16, [float("inf")] * 16, [[1.0]] * 16, [10**400] * 16),
     ],
-    ("estimator", "input_units"): [{"mean": [0.0], "scale": [1.0]}, [[0.0] * 16, [1.0] * 16]],
+    ("estimator", "input_units", "lower"): [
+        *(
+            [-9.0] * 15,
+            [9.0] * 16,
+            ["-9"] * 16,
+            [float("nan")] * 16,
+            [-9] * 16,
+            [-float("inf")] * 16,
+        ),
+    ],
+    ("estimator", "input_units", "upper"): [
+        *([9.0] * 17, [-9.0] * 16, [[9.0]] * 16, [float("inf")] * 16, [True] * 16, [10**400] * 16),
+    ],
+    ("estimator", "input_units"): [
+        {"mean": [0.0] * 16, "scale": [1.0] * 16},
+        {"mean": [0.0], "scale": [1.0], "lower": [-1.0], "upper": [1.0]},
+        [[0.0] * 16, [1.0] * 16, [-1.0] * 16, [1.0] * 16],
+    ],
     ("estimator", "input_units", "median"): [[0.0] * 16],
     ("estimator", "target_units", "mean"): [[1.0], [0.0, 0.0]],
     ("estimator", "target_units", "scale"): [[2.0], [float("nan")]],
@@ -492,6 +525,9 @@ SWAPPED_SETTINGS = [
     ("max_epochs", "batch_size"),
     ("validation_fraction", "patience"),
     ("learning_rate", "prior_scale"),
+    ("prior", "likelihood"),
+    ("prior", "learn_prior"),
+    ("encoder", "prior"),
 ]
 
 
@@ -657,7 +693,7 @@ def read():
     estimator_file.read(path, {x.__name__: x for x in (bb.BBAlphaRegressor, bb.BBAlphaClassifier)})
 
 path, margin = sys.argv[1], int(sys.argv[2])
-import jax.experimental.multihost_utils  # which jax may load later
+import bbalpha.tables.transformer, jax.experimental.multihost_utils  # which may be loaded later
 read()  # so that imports are not counted
 used = 1024 * int(re.search(r"VmSize:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 resource.setrlimit(resource.RLIMIT_AS, (used + margin, used + margin))

@@ -83,13 +83,28 @@ def test_targets_can_be_transformed(numbers):
 
 def test_frames_are_taken_by_their_names(numbers):
     frame, targets = load_diabetes(return_X_y=True, as_frame=True)
-    model = small(bb.BBAlphaRegressor).fit(frame, targets)
+    model = small(bb.BBAlphaRegressor, encoder=None).fit(frame, targets)
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     np.testing.assert_array_equal(
         model.predict(frame), small(bb.BBAlphaRegressor).fit(*numbers).predict(numbers[0])
     )
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
+
+
+def test_frames_are_encoded_as_the_encoder_does(numbers):
+    """By the names of their columns, which may be numbers."""
+    frame, targets = load_diabetes(return_X_y=True, as_frame=True)
+    features = bb.TableEncoder().fit_transform(frame, targets)
+    expected = small(bb.BBAlphaRegressor).fit(features, targets).predict(features)
+    model = small(bb.BBAlphaRegressor).fit(frame, targets)
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[frame.columns[::-1]])
+    model.fit(pd.DataFrame(numbers[0]), targets)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.predict(pd.DataFrame(numbers[0])), expected)
 
 
 def test_transformers_that_return_frames_fit_into_a_pipeline():

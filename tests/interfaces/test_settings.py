@@ -16,22 +16,45 @@ def regressor(**settings):
 
 @pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
 def test_defaults_are_those_of_fit_but_for_the_number_of_draws(kind):
-    """Which is the authors' 50 rather than the paper's 100, to halve the time of a step."""
+    """Which is 32 rather than the paper's 100 or the authors' 50, because a network's are slow."""
     defaults, of_fit = kind().get_params(), inspect.signature(bb.fit).parameters
-    assert defaults["alpha"] == of_fit["alpha"].default
     assert defaults["prior_scale"] == of_fit["prior"].default
-    assert defaults["learn_prior"] == of_fit["learn_prior"].default
     assert defaults["max_epochs"] == of_fit["num_epochs"].default
     assert defaults["learning_rate"] == of_fit["optimizer"].default
     assert defaults["batch_size"] == planning.BATCH_SIZE == 32
-    assert defaults["num_samples"] == settings.NUM_SAMPLES == 50
+    assert defaults["num_samples"] == settings.NUM_SAMPLES == 32
     assert of_fit["num_samples"].default is None  # 100, or more for natural gradients
     assert training.NUM_SAMPLES == 100
 
 
+@pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
+def test_the_prior_is_learned_if_it_is_scaled_and_not_said_otherwise(kind):
+    of_fit = inspect.signature(bb.fit).parameters["learn_prior"].default
+    assert kind(prior="paper")._learns_prior() is of_fit is False
+    assert kind()._learns_prior() is True
+    for prior in settings.PRIORS:
+        for choice in (True, False):
+            assert kind(prior=prior, learn_prior=choice)._learns_prior() is choice
+
+
+def test_the_power_is_that_of_fit_unless_rows_are_few():
+    of_fit = inspect.signature(bb.fit).parameters["alpha"].default
+    assert settings.default_alpha(30) == settings.default_alpha(10**6) == of_fit == 0.5
+    assert settings.default_alpha(29) == settings.default_alpha(2) == 0
+
+
 BAD = {
     "activation": ({"activation": "sine"}, "activation must be one of relu, tanh, logistic, soft"),
-    "likelihood": ({"likelihood": "cauchy"}, "likelihood must be one of auto, gaussian, hetero"),
+    "likelihood": ({"likelihood": "cauchy"}, "likelihood must be one of auto, heterosced"),
+    "prior": ({"prior": "flat"}, "prior must be one of scaled, paper; got prior='flat'"),
+    "no prior at all": ({"prior": None}, "prior must be one of scaled, paper; got prior=None"),
+    "power": ({"alpha": "half"}, "alpha must be a number or 'auto'; got alpha='half'"),
+    "learning": ({"learn_prior": "yes"}, "learn_prior must be True, False or 'auto'; got"),
+    "encoder": ({"encoder": "one-hot"}, "encoder must be None or 'auto'; got encoder='one-hot'"),
+    "more counts": (
+        {"likelihood": "negative_binomial"},
+        "y must hold counts for likelihood='negative_binomial'; got",
+    ),
     "layers": (
         {"hidden_layer_sizes": (10, 0)},
         r"hidden_layer_sizes must hold positive whole numbers",
@@ -39,9 +62,12 @@ BAD = {
     "half a unit": ({"hidden_layer_sizes": (1.5,)}, r"got hidden_layer_sizes=\(1.5,\)"),
     "samples": ({"num_samples": 0}, "num_samples must be at least 1; got num_samples=0"),
     "epochs": ({"max_epochs": -1}, "max_epochs must be at least 1; got max_epochs=-1"),
-    "prior": ({"prior_scale": 0.0}, "prior_scale must be positive and finite; got prior_scale=0.0"),
+    "prior scale": (
+        {"prior_scale": 0.0},
+        "prior_scale must be positive and finite; got prior_scale=0.0",
+    ),
     "rate": ({"learning_rate": -1.0}, "learning_rate must be positive and finite; got"),
-    "no prior": (
+    "no prior scale": (
         {"prior_scale": None},
         "prior_scale must be positive and finite; got prior_scale=N",
     ),

@@ -20,7 +20,7 @@ CASES = {
     "Poisson": (bb.Poisson(), 40.0),
     "Student-t": (bb.StudentT(log_scale=-1.0), 3.0),
     "Gaussian": (bb.Gaussian(log_variance=-1.0), 0.7),
-    "function": (lambda f, y: -(jnp.abs(f - y) ** 1.5), 0.3),
+    "function": (lambda f, y: -jnp.log(jnp.cosh(f - y)), 0.3),
 }
 PRECISION, SHIFT, OFFSET = 0.5, 0.4, -0.2
 

@@ -7,6 +7,8 @@ import pandas
 import pytest
 
 from bbalpha.tables import TableError
+from bbalpha.tables.cells import typed_column
+from bbalpha.tables.files import names_of, select_column
 
 
 @pytest.fixture(scope="session")
@@ -23,17 +25,18 @@ def written():
 
 @pytest.fixture(scope="session")
 def cells():
-    """The rows of a frame as lists, None where a cell is missing."""
+    """The rows of a table as lists, None where a cell is missing."""
 
-    def cells(frame):
-        return frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    def cells(table):
+        columns = [typed_column(select_column(table, name)) for name in names_of(table)]
+        return [list(row) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
 
     return cells
 
 
 @pytest.fixture(scope="session")
 def texts():
-    """A frame of text columns, as CSV files give them."""
+    """A frame of text columns."""
 
     def texts(**columns):
         return pandas.DataFrame({name: pandas.Series(c, dtype=str) for name, c in columns.items()})
@@ -46,8 +49,9 @@ def mixed(texts):
     """A column of each kind."""
     return texts(
         size=["1.5", "-2e3", ".5", "+7"],
-        color=["red", "blue", None, "red"],
+        color=["red", "blue", "blue", "red"],
         day=["1970-01-02", "1970-01-01T12:00", "1970-01-01T01:00+01:00", "1969-12-31 06:00:00Z"],
+        sold=["yes", "no", "no", "No"],
     )
 
 

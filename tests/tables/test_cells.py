@@ -1,77 +1,62 @@
-"""Facts about cells: what counts as missing, as a number, as a date and as text."""
+"""Facts about cells: what counts as missing, and columns that are already typed."""
 
 from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 
 from bbalpha.tables import Encoder, read_table
+from bbalpha.tables.cells import codes, counts, texts, typed_column
 
 
-def test_tokens_of_a_missing_value_are_missing_and_nothing_else_is(tmp_path, written):
+def test_tokens_of_a_missing_value_are_missing_and_nothing_else_is(tmp_path, written, cells):
     missing = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "-", '""', " NA "]
-    present = ["0", "no", "false", "none at all", "--", "-1"]
+    present = ["0", "no", "false", "none at all", "--", ".", "-1"]
     rows = "".join(f"{token},x\n" for token in missing + present)
-    frame = read_table(written(tmp_path, "a,b\n" + rows))
-    assert frame["a"].isna().tolist() == [True] * len(missing) + [False] * len(present)
-    assert frame["a"].dropna().tolist() == present
+    table = read_table(written(tmp_path, "a,b\n" + rows))
+    assert [row[0] for row in cells(table)] == [None] * len(missing) + present
 
 
-def test_decimal_commas_are_points_unless_the_delimiter_is_a_comma(tmp_path, written, cells):
-    assert cells(read_table(written(tmp_path, "a;b\n1,5;x\n-2,25e3;1,2,3\n"))) == [
-        ["1.5", "x"],
-        ["-2.25e3", "1,2,3"],
+def test_tokens_of_the_user_are_missing_as_texts_and_as_numbers():
+    tokens = ("-999", "unclear")
+    assert typed_column(pyarrow.array(["-999", "unclear", "-9"]), tokens).to_pylist() == [
+        None,
+        None,
+        "-9",
     ]
-    assert cells(read_table(written(tmp_path, 'a,b\n"1,5",x\n'))) == [["1,5", "x"]]
-
-
-@pytest.mark.parametrize("column", [["1,234", "12.5"], ["1,234", "999"]])
-def test_a_comma_that_may_mark_thousands_is_not_read_as_a_decimal_comma(
-    tmp_path, written, refusal, column
-):
-    frame = read_table(written(tmp_path, "a;b\n" + "".join(f"{cell};x\n" for cell in column)))
-    assert frame["a"].tolist() == column
-    with refusal("column 'a' must hold finite numbers; got '1,234' in row 1"):
-        Encoder.learn(frame)
-
-
-def test_numbers_are_read_to_the_last_digit(texts):
-    values = np.random.default_rng(0).normal(size=1000) * 10.0 ** np.arange(-300, 300, 0.6)
-    frame = texts(x=[repr(float(value)) for value in values])
-    np.testing.assert_array_equal(Encoder.learn(frame).encode(frame)[:, 0], values)
-
-
-def test_a_number_is_a_plain_decimal_number_and_nothing_else(texts, refusal):
-    for stray in ("0x10", "1_000", "1 000", "True", "١", "1,5", "5%", "−1", "1e", ".", "1\n"):
-        frame = texts(x=["1", "2", "3", stray])
-        with refusal("column 'x' must hold finite numbers; got"):
-            Encoder.learn(frame.replace("1\n", "1\n2"))
+    assert typed_column(pandas.Series([-999, 5]), tokens).to_pylist() == [None, 5.0]
+    assert typed_column(pandas.Series([True, False]), ("False",)).to_pylist() == [True, None]
 
 
 def test_typed_columns_need_no_text(texts):
-    moments = [datetime(1970, 1, 2, 12), datetime(1970, 1, 1)]
+    moments = [datetime(1970, 1, 2, 12), datetime(1970, 1, 1), datetime(1970, 1, 1)]
     aware = [moment.replace(tzinfo=timezone(timedelta(hours=6))) for moment in moments]
     frame = pandas.DataFrame(
         {
-            "whole": [1, 2],
-            "small": np.array([0.5, 1.5], np.float32),
-            "true": [True, False],
-            "category": pandas.Categorical(["b", "a"]),
-            "object": np.array(["b", "a"], object),
+            "whole": [1, 2, 4],
+            "small": np.array([0.5, 1.5, 2.5], np.float32),
+            "true": [True, False, False],
+            "category": pandas.Categorical(["b", "a", "a"]),
+            "object": np.array(["a", "a", "b"], object),
             "moment": moments,
             "aware": aware,
-            "date": [date(1970, 1, 2), date(1970, 1, 1)],
+            "date": [date(1970, 1, 2), date(1970, 1, 1), date(1970, 1, 1)],
+            "length": pandas.to_timedelta([1, 2, 3], "D"),
+            "mixture": [1, "2", 3.5],
         }
     )
-    encoder = Encoder.learn(frame)
-    kinds = ["number", "number", "text", "text", "text", "date", "date", "date"]
+    encoder = Encoder.learn(frame.drop(columns=["category", "object"]))
+    kinds = ["number", "number", "boolean", "date", "date", "date", "number", "number"]
     assert [column.kind for column in encoder.columns] == kinds
     expected = [
-        [1.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.5, 1.25, 1.0],
-        [2.0, 1.5, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, -0.25, 0.0],
+        [1.0, 0.5, 1.0, 1.5, 1.25, 1.0, 1.0, 1.0],
+        [2.0, 1.5, 0.0, 0.0, -0.25, 0.0, 2.0, 2.0],
+        [4.0, 2.5, 0.0, 0.0, -0.25, 0.0, 3.0, 3.5],
     ]
-    np.testing.assert_array_equal(encoder.encode(frame), expected)
+    features = encoder.encode(frame.drop(columns=["category", "object"]))
+    np.testing.assert_array_equal(features, expected)
     as_read = texts(
         **{name: frame[name].astype(str) for name in ("whole", "small", "true", "moment", "aware")}
     )
@@ -79,9 +64,23 @@ def test_typed_columns_need_no_text(texts):
     np.testing.assert_array_equal(
         Encoder.learn(as_read).encode(as_read), Encoder.learn(frame[names]).encode(frame[names])
     )
+    for name in ("category", "object"):
+        assert typed_column(frame[name]).to_pylist() == frame[name].tolist()
 
 
-def test_dates_far_from_today_are_read_together_with_nanoseconds(texts):
-    frame = texts(d=["0001-01-01", "9999-12-31", "1970-01-01T00:00:00.864000123"])
-    expected = [(date(1, 1, 1) - date(1970, 1, 1)).days, 2932896, 1e-5]
-    np.testing.assert_allclose(Encoder.learn(frame).encode(frame)[:, 0], expected, rtol=1e-12)
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ([1.0, 2.5, None], ["1", "2.5", None]),
+        ([True, None], ["True", None]),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 1, 10)], ["2020-01-01", "2020-01-01 10:00:00"]),
+    ],
+)
+def test_typed_cells_are_spelled_as_in_a_file(column, expected):
+    assert texts(typed_column(pyarrow.array(column))).to_pylist() == expected
+
+
+def test_cells_are_counted_and_looked_up():
+    cells = typed_column(pyarrow.array(["b", "a", None, "b"]))
+    assert counts(cells) == {"b": 2, "a": 1, None: 1}
+    assert codes(cells, ["a", None]).tolist() == [-1, 0, 1, -1]

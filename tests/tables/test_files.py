@@ -84,26 +84,24 @@ def test_a_parquet_table_keeps_its_types(tmp_path, cells):
         }
     )
     pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
-    frame = read_table(tmp_path / "table.parquet")
-    assert list(frame.columns) == ["n", "t", "b", "d", "m"]
-    np.testing.assert_array_equal(frame["n"], [1.0, np.nan, 3.0])
-    assert cells(frame[["t", "b"]]) == [["x", "True"], [None, "False"], [None, None]]
-    encoder = Encoder.learn(frame, impute="median")
-    assert encoder.feature_names == ["n", "t=x", "t=", "b=False", "b=True", "b=", "d", "m"]
-    expected = [
-        [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 2.0, 1.25],
-        [2.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.5, 2.5],
-        [3.0, 0.0, 1.0, 0.0, 0.0, 1.0, -1.0, 3.5],
+    found = read_table(tmp_path / "table.parquet")
+    assert found.column_names == ["n", "t", "b", "d", "m"]
+    assert cells(found.select(["n", "t", "b", "m"])) == [
+        [1.0, "x", True, 1.25],
+        [None, None, False, 2.5],
+        [3.0, None, None, 3.5],
     ]
-    np.testing.assert_array_equal(encoder.encode(frame), expected)
+    encoder = Encoder.learn(found.drop_columns(["t"]))
+    assert encoder.feature_names == ["n", "b", "d", "m"]
+    expected = [[1.0, 1.0, 2.0, 1.25], [2.0, 0.0, 0.5, 2.5], [3.0, 0.0, -1.0, 3.5]]
+    np.testing.assert_array_equal(encoder.encode(found.drop_columns(["t"])), expected)
 
 
 def test_a_parquet_table_is_known_by_its_content_and_its_index_left_out(tmp_path):
     frame = pandas.DataFrame({1: [1.5, 2.5]}, index=[7, 8]).rename(columns=str)
     frame.to_parquet(tmp_path / "table.data")
     found = read_table(tmp_path / "table.data")
-    assert list(found.columns) == ["1"]
-    assert found.index.tolist() == [0, 1]
+    assert found.to_pydict() == {"1": [1.5, 2.5]}
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path, written):
@@ -134,10 +132,11 @@ def test_a_parquet_table_needs_rows_and_names(tmp_path, refusal):
 def test_a_table_that_was_written_is_read_back(tmp_path, cells, name):
     values = np.random.default_rng(0).normal(size=5)
     frame = pandas.DataFrame({"x, 1": values, "t": ["a", 'b "c"', None, "d\ne", "f;g"]})
-    write_table(frame, tmp_path / name)
-    found = read_table(tmp_path / name)
-    np.testing.assert_array_equal(found["x, 1"].astype(float), values)
-    assert cells(found[["t"]]) == cells(frame[["t"]])
+    for table in (frame, pyarrow.Table.from_pandas(frame)):
+        write_table(table, tmp_path / name)
+        found = read_table(tmp_path / name)
+        np.testing.assert_array_equal(found.column("x, 1").to_numpy().astype(float), values)
+        assert cells(found.select(["t"])) == cells(frame[["t"]])
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -190,15 +189,19 @@ def test_a_large_table_is_read_and_encoded_within_seconds(tmp_path, written):
     rows = "\n".join(line.format(value) for value in values[:, 0])
     path = written(tmp_path, ",".join(f"x{n}" for n in range(20)) + "\n" + rows)
     start = time.process_time()
-    frame = read_table(path)
-    features = Encoder.learn(frame).encode(frame)
-    assert time.process_time() - start < 10.0  # about 3 s on one idle core
-    np.testing.assert_array_equal(features[:, :19], np.repeat(values, 19, axis=1))
+    pandas.read_csv(path)
+    seconds = time.process_time() - start
+    start = time.process_time()
+    table = read_table(path)
+    features = Encoder.learn_and_encode(table)[1]
+    assert time.process_time() - start < 40 * seconds  # about 4 times what pandas takes
+    inside = np.abs(values[:, 0]) < 3.5
+    np.testing.assert_array_equal(features[inside], np.repeat(values[inside], 19, axis=1))
 
 
 def test_importing_tables_loads_neither_jax_nor_the_method():
-    code = "import sys, bbalpha.tables; print(*sys.modules)"
+    code = "import sys, bbalpha.tables; bbalpha.tables.Encoder; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert "pandas" in loaded
+    assert "pyarrow" in loaded
     assert not {"jax", "sklearn", "matplotlib", "typer", "bbalpha.fitting"} & set(loaded)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bbalpha.tables.messages import join, listing, nearest, option, quote
+from bbalpha.tables.messages import for_python, join, listing, nearest, option, quote, remedies
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ def test_words_are_joined_as_in_a_sentence():
 def test_an_option_is_shown_as_it_is_typed():
     assert option("--drop", "id") == "--drop id"
     assert option("--drop", "living area") == "--drop 'living area'"
+    assert option("--dayfirst", "", "helps") == "--dayfirst helps"
+    with for_python():
+        assert option("--drop", "living area", "helps") == "drop=['living area'] helps"
+        assert option("--dayfirst", "") == "dayfirst=True"
+    assert remedies("a", None, "b") == " (a, b)"
+    assert remedies(None) == ""
 
 
 def test_the_nearest_name_ignores_case_and_may_be_none():

@@ -1,11 +1,14 @@
 """`bbalpha evaluate`: how well a model predicts rows whose target is known."""
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from bbalpha.cli.doors import refusing
-from bbalpha.cli.options import Json, ModelFile, NewData, Unknown
-from bbalpha.cli.paths import check_input
-from bbalpha.cli.printing import print_facts, print_json
+from bbalpha.cli.options import Json, ModelFile, NewData, SkipMissingTarget, Unknown
+from bbalpha.cli.paths import check_input, check_output, check_picture
+from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 
 NAMES = {
@@ -19,7 +22,18 @@ NAMES = {
 
 
 def evaluate_model(
-    model_file: ModelFile, data: NewData, unknown: Unknown = "error", json: Json = False
+    model_file: ModelFile,
+    data: NewData,
+    unknown: Unknown = "other",
+    skip_missing_target: SkipMissingTarget = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw predictions and calibration on these rows (PNG, PDF or SVG).",
+        ),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Score a model on a table that it was not fitted to.
 
@@ -28,10 +42,14 @@ def evaluate_model(
 
     \b
     bbalpha evaluate houses.safetensors test.csv
+    bbalpha evaluate houses.safetensors test.csv --plot test.png
     bbalpha evaluate houses.safetensors test.csv --json > scores.json
     """  # noqa: D301
     check_input(model_file)
     check_input(data)
+    if plot:
+        check_picture(plot, "--plot")
+        check_output(plot, "--plot", [model_file, data])
 
     from bbalpha.tables import TableError, read_table
 
@@ -39,17 +57,28 @@ def evaluate_model(
         frame = read_table(data)
 
     from bbalpha.cli.saved import read_model
-    from bbalpha.cli.scores import scores_of
+    from bbalpha.cli.scores import outcomes_of, scores_of
 
     model = read_model(model_file)
-    features, targets = model.features(frame, unknown), model.targets(frame)
+    if skip_missing_target:
+        frame, num_skipped = model.rows_with_target(frame)
+        note(f"{count(num_skipped, 'row')} without a target left out.", json)
+    features, targets = model.features(frame, unknown, quiet=json), model.targets(frame)
     with keeping_programs(json), refusing(ValueError):
-        scores = scores_of(model, features, targets)
+        outcomes = outcomes_of(model, features, targets, show=not json)
+        scores = scores_of(model, outcomes, targets)
+        if plot:
+            from bbalpha.cli.picture import draw
+
+            draw(plot, model, features, targets, outcomes, "test")
     if json:
-        names = {"model": str(model_file), "data": str(data)}
-        print_json(names | {"task": model.target.task, "target": model.target.name} | scores)
+        names = {"model": str(model_file), "data": str(data), "picture": plot and str(plot)}
+        names |= {"task": model.target.task, "target": model.target.name}
+        converged = model.estimator.posterior_.info.converged
+        print_json(names | {"converged": converged} | scores)
     else:
-        print_facts({"data": str(data)} | _facts(scores))
+        picture = {"picture": str(plot)} if plot else {}
+        print_facts({"data": str(data)} | _facts(scores) | picture)
 
 
 def _facts(scores: dict[str, Any]) -> dict[str, str]:

@@ -1,45 +1,62 @@
 """`bbalpha fit`: from a table to a model file."""
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from bbalpha.cli.doors import INTERRUPTED
-from bbalpha.cli.options import Quiet, choice, finite_number, hidden_sizes, whole_number
+from bbalpha.cli.options import (
+    DayFirst,
+    Drop,
+    Id,
+    Json,
+    Missing,
+    Quiet,
+    SkipMissingTarget,
+    Text,
+    choice,
+    finite_number,
+    hidden_sizes,
+    whole_number,
+)
 from bbalpha.cli.paths import check_input, check_output, check_picture
-from bbalpha.cli.printing import count, note, print_facts
+from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 
 LIKELIHOODS = {
-    "regression": ("gaussian", "heteroscedastic", "student_t", "poisson"),
+    "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
     "classification": ("softmax", "probit"),
 }
+PRIORS = ("scaled", "paper")
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 
 
-# A test asserts that these defaults equal the estimators' except for the seed: the same command
-# gives the same model again, whereas an estimator without `random_state` draws a new seed.
+# An option that is not given leaves the choice to the estimator, except for the seed: the same
+# command gives the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
     alpha: Annotated[
-        float,
+        float | None,
         typer.Option(
             metavar="NUMBER",
             parser=finite_number("--alpha"),
-            help="The power α: 0 is variational Bayes, 1 is close to expectation propagation.",
+            help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
+            "default, ½ or, for few rows, 0.",
         ),
-    ] = 0.5,
+    ] = None,
     hidden: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SIZES",
-            help="Units of each hidden layer, such as 100,50; none for a linear model.",
+            help="Units of each hidden layer, such as 100,50; none for a linear model; by default "
+            "50.",
         ),
-    ] = "50",
+    ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
@@ -62,10 +79,13 @@ def fit_table(
             "--output",
             "-o",
             metavar="FILE",
-            help="The model file, which is replaced if it exists; by default the name of DATA with "
-            "the suffix .safetensors, in the current folder.",
+            help="The model file; by default the name of DATA with the suffix .safetensors, in the "
+            "current folder. A model of the same target and columns is replaced.",
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file whatever it holds.")
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the fit to the training data (PNG, PDF or SVG)."),
@@ -84,42 +104,32 @@ def fit_table(
         typer.Option(
             metavar="NAME",
             parser=choice("--likelihood", sum(LIKELIHOODS.values(), ())),
-            help="For numbers: gaussian (default), heteroscedastic, student_t or poisson. For "
-            "classes: softmax (default) or probit.",
+            help="For numbers: heteroscedastic (default), gaussian or student_t; for counts: "
+            "poisson or negative_binomial; for classes: softmax (default) or probit.",
         ),
     ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="Treat a column of numbers or dates as text; repeatable."
-        ),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Leave out a column; repeatable.")
-    ] = None,
-    impute: Annotated[
-        str | None,
-        typer.Option(
-            metavar="median",
-            parser=choice("--impute", ("median",)),
-            help="Fill missing numbers and dates with the median of their column; by default they "
-            "are refused.",
-        ),
-    ] = None,
+    text: Text = None,
+    drop: Drop = None,
+    id: Id = None,
+    missing: Missing = None,
+    dayfirst: DayFirst = None,
+    skip_missing_target: SkipMissingTarget = False,
     samples: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--samples", 1),
-            help="Draws of the weights per minibatch.",
+            help="Draws of the weights per minibatch; by default 32.",
         ),
-    ] = 50,
+    ] = None,
     batch_size: Annotated[
-        int,
+        int | None,
         typer.Option(
-            metavar="NUMBER", parser=whole_number("--batch-size", 1), help="Rows per minibatch."
+            metavar="NUMBER",
+            parser=whole_number("--batch-size", 1),
+            help="Rows per minibatch; by default 32.",
         ),
-    ] = 32,
+    ] = None,
     learning_rate: Annotated[
         float | None,
         typer.Option(
@@ -128,9 +138,30 @@ def fit_table(
             help="A constant learning rate for Adam; by default it falls from 0.01 to 0.",
         ),
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(PRIORS),
+            parser=choice("--prior", PRIORS),
+            help="The prior of the weights: scaled by the size of each layer (default), or 1 "
+            "everywhere as in the paper.",
+        ),
+    ] = None,
+    prior_scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            parser=finite_number("--prior-scale", positive=True),
+            help="A factor on the standard deviations of the prior; by default 1.",
+        ),
+    ] = None,
     learn_prior: Annotated[
-        bool, typer.Option("--learn-prior", help="Learn the width of each layer's prior.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--learn-prior/--fixed-prior",
+            help="Whether to learn the widths of the prior; by default, unless it is the paper's.",
+        ),
+    ] = None,
     early_stopping: Annotated[
         bool,
         typer.Option(
@@ -138,58 +169,61 @@ def fit_table(
             help="Hold out a tenth of the rows and stop when their log-likelihood no longer grows.",
         ),
     ] = False,
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit a Bayesian neural network to a table and write it to a file.
 
-    Every column except the target is an input. Its cells decide whether it holds numbers, dates
-    (2024-12-31) or text. Ctrl-C ends the fit early and keeps the posterior reached so far.
+    Every column except the target is an input. Its cells decide whether it holds numbers, dates,
+    yes and no, or text; columns that cannot help are ignored. Ctrl-C ends the fit early and keeps
+    the posterior reached so far. At the end the model is compared with a constant and a linear one
+    on rows that are left out in turn.
 
     \b
     bbalpha fit houses.csv --target price
     bbalpha fit houses.csv --target price --hidden 100,50 --alpha 1 --plot fit.png
-    bbalpha fit patients.parquet --target outcome --drop id --text ward --impute median
+    bbalpha fit patients.parquet --target outcome --id patient --text ward --missing -999
     bbalpha fit visits.csv.gz --target count --likelihood poisson --output visits.safetensors
     """  # noqa: D301
-    settings = {
-        "hidden_layer_sizes": hidden_sizes(hidden),
+    given = {
+        "hidden_layer_sizes": None if hidden is None else hidden_sizes(hidden),
         "alpha": alpha,
-        "likelihood": likelihood or "auto",
+        "likelihood": likelihood,
         "max_epochs": epochs,
         "num_samples": samples,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
+        "prior": prior,
+        "prior_scale": prior_scale,
         "learn_prior": learn_prior,
-        "early_stopping": early_stopping,
-        "random_state": seed,
-        "verbose": not quiet,
     }
+    settings = {name: value for name, value in given.items() if value is not None}
+    settings |= {"early_stopping": early_stopping, "random_state": seed}
+    settings["verbose"] = not quiet and not json
     check_input(data)
+    started = time.perf_counter()
 
-    from bbalpha.cli.training_table import check_likelihood, model_name, read_training_table
+    from bbalpha.cli.training_table import check_likelihood, intake, model_name, read_training_table
 
     path = output or model_name(data)
     _check_outputs(data, path, plot)
-    table = read_training_table(data, target, task, text or [], drop or [], impute)
+    columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
+    table = read_training_table(data, columns, quiet or json)
     check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
+    if path.exists() and not force:
+        from bbalpha.cli.replacing import check_replaceable
 
-    from bbalpha.cli.training import facts_after, facts_before, new_model, train
+        check_replaceable(path, table)
+    reading = time.perf_counter() - started
+    _fit(settings, table, Files(data, path, plot), reading, "json" if json else quiet)
 
-    model = new_model(table, settings)
-    if not quiet:
-        print_facts(facts_before(data, model, len(table.inputs)))
-    with keeping_programs(quiet):
-        info = train(model, table, path)
-        if plot:
-            from bbalpha.cli.picture import draw_fit
 
-            draw_fit(plot, model, *table.some_rows())
-        if not quiet:
-            print_facts(facts_after(model, table, path, plot))
-    if info.stopped == "interrupted":
-        steps = count(info.num_steps, "step")
-        note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
-        raise typer.Exit(INTERRUPTED)
+class Files(NamedTuple):
+    """The files of a fit."""
+
+    data: Path
+    model: Path
+    plot: Path | None
 
 
 def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
@@ -197,3 +231,45 @@ def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
     if plot:
         check_picture(plot, "--plot")
         check_output(plot, "--plot", [data, path])
+
+
+def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> None:
+    """Fit a model to the table, write the files, and say what came of it.
+
+    Args:
+        settings: Of the estimator.
+        table: The training table.
+        files: What to write.
+        reading: The seconds that reading the table took.
+        how: "json" for one JSON object, True to be quiet, False for facts in words.
+    """
+    from bbalpha.cli.training import facts_before, facts_of_fit, in_words, new_model, train
+
+    model, quiet = new_model(table, settings), how is not False
+    if not quiet:
+        print_facts(facts_before(files.data, model, len(table.inputs)))
+    with keeping_programs(quiet):
+        info, compiling = train(model, table, files.model, judged=how is not True)
+        facts = facts_of_fit(model, table, files, judged=how is not True)
+        if files.plot:
+            _draw(files.plot, model, table)
+    training = max(0.0, info.seconds - compiling)
+    facts["seconds"] = {"reading": reading, "compiling": compiling, "training": training}
+    if how == "json":
+        print_json(facts)
+    elif not quiet:
+        print_facts(in_words(facts))
+        if facts["warning"]:
+            note(f"Warning: {facts['warning']}")
+    if info.stopped == "interrupted":
+        steps = count(info.num_steps, "step")
+        note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _draw(path: Path, model: Any, table: Any) -> None:
+    from bbalpha.cli.picture import draw
+    from bbalpha.cli.scores import outcomes_of
+
+    inputs, targets = table.some_rows()
+    draw(path, model, inputs, targets, outcomes_of(model, inputs, targets), "training")

@@ -14,13 +14,10 @@ def inspect_model(model_file: ModelFile, json: Json = False) -> None:
     """  # noqa: D301
     check_input(model_file)
 
-    from bbalpha.cli.describe import facts_in_words, facts_of_model
-    from bbalpha.cli.saved import model_of, read_estimator
+    from bbalpha.cli.header import facts_in_words, facts_of_file
 
-    estimator, table = read_estimator(model_file)
-    model = None if table is None else model_of(model_file, estimator, table)
-    facts = facts_of_model(model_file, estimator, model)
+    facts = facts_of_file(model_file)
     if json:
         print_json(facts)
     else:
-        print_facts(facts_in_words(facts, model))
+        print_facts(facts_in_words(facts))

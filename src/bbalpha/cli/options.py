@@ -86,6 +86,12 @@ def quantile_levels(text: str) -> tuple[float, ...]:
     return levels
 
 
+def missing_tokens(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """The texts of all --missing options, each a list separated by commas."""
+    words = [word.strip() for text in texts or () for word in text.split(",")]
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
 def _parsed(kind: Callable[[Any], Any], value: Any) -> Any:
     """The value as a number of that kind, or None."""
     try:
@@ -106,9 +112,41 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Unknown = Annotated[
     str,
     typer.Option(
-        metavar="error|ignore",
-        parser=choice("--unknown", ("error", "ignore")),
-        help="What to do with a text that the training table did not have: refuse it, or treat it "
-        "as none of the known ones.",
+        metavar="other|error",
+        parser=choice("--unknown", ("other", "error")),
+        help="What to do with a text that the training table did not have: pool it with the rare "
+        "ones, or refuse it.",
     ),
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Treat a column of numbers or dates as text; repeatable."),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Leave out a column; repeatable.")
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that names the rows: not an input, but copied into predictions.",
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXTS",
+        help="Texts that mark missing cells, separated by commas, such as -999,unknown; empty "
+        "cells, NA, null, ? and the like always do. Repeatable.",
+    ),
+]
+DayFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--dayfirst/--monthfirst",
+        help="How to read dates such as 03/04/2024 if a column does not tell.",
+    ),
+]
+SkipMissingTarget = Annotated[
+    bool, typer.Option("--skip-missing-target", help="Leave out rows without a target.")
 ]

@@ -1,4 +1,4 @@
-"""The picture of a fit: predictions and calibration on the training rows."""
+"""The picture of a model: predictions and calibration on the rows of a table."""
 
 import warnings
 from pathlib import Path
@@ -11,7 +11,15 @@ from matplotlib.figure import Figure
 from bbalpha.cli.paths import replacing
 from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
-from bbalpha.cli.scores import LEVEL, interval, levels_needed, pit_and_crps
+from bbalpha.cli.scores import (
+    LEVEL,
+    ClassOutcomes,
+    NumberOutcomes,
+    Outcomes,
+    class_numbers,
+    interval,
+    levels_needed,
+)
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind readers
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
@@ -20,44 +28,88 @@ NUM_INTERVALS = 300  # that can be seen side by side
 NUM_BINS = 10
 
 
-def draw_fit(path: Path, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
-    """Draw how the model fits these rows, and write the picture whole or not at all."""
+def draw(
+    path: Path,
+    model: Model,
+    features: np.ndarray,
+    targets: np.ndarray,
+    outcomes: Outcomes,
+    kind: str,
+) -> None:
+    """Draw what the model said about these rows, and write the picture whole or not at all.
+
+    Args:
+        path: The picture.
+        model: The model.
+        features: The inputs of the rows.
+        targets: Their targets.
+        outcomes: What the model said about them.
+        kind: Which rows they are: "test" or "training".
+    """
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # in a column's name
-        figure = Figure(figsize=(10, 4.8), dpi=150, layout="constrained")
-        axes = figure.subplots(1, 2)
-        if model.target.task == "regression":
-            _draw_numbers(axes, model, features, targets)
+        if isinstance(outcomes, ClassOutcomes):
+            figure, axes = _panels(2)
+            _draw_classes(axes, outcomes.probabilities, class_numbers(model, targets))
         else:
-            _draw_classes(axes, model, features, targets)
-        rows = count(len(targets), "training row")
-        figure.suptitle(f"{_plain(model.target.name)}: {rows} (not a test)")
+            figure, axes = _panels(3)
+            _draw_predictions(axes[0], model, features, targets)
+            _draw_calibration(axes[1], outcomes)
+            _draw_pit(axes[2], outcomes)
+        remark = " (not a test)" if kind == "training" else ""
+        rows = count(len(targets), f"{kind} row")
+        figure.suptitle(f"{_plain(model.target.name)}: {rows}{remark}")
         with replacing(path, "--plot") as temporary:
             figure.savefig(temporary, format=path.suffix.lower().removeprefix("."))
 
 
-def _draw_numbers(axes: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
-    """Predictions against observations, and the coverage of central intervals."""
+def _panels(number: int) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(5 * number, 4.8), dpi=150, layout="constrained")
+    return figure, figure.subplots(1, number)
+
+
+def _draw_predictions(axis: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
+    """Predictions against observations."""
     shown = np.linspace(0, len(targets) - 1, min(len(targets), NUM_INTERVALS)).astype(int)
     described = model.estimator._described(features[shown], interval(LEVEL))
     mean, (lower, upper) = described.mean, described.quantiles.T
-    left, right = axes
-    left.vlines(targets[shown], lower, upper, color=BLUE, alpha=0.25, label="90 % interval")
-    left.scatter(targets[shown], mean, s=9, color=BLUE, linewidths=0, label="mean", zorder=3)
-    left.axline((targets.mean(), targets.mean()), slope=1, color="0.4", linewidth=1)
+    axis.vlines(targets[shown], lower, upper, color=BLUE, alpha=0.25, label="90 % interval")
+    axis.scatter(targets[shown], mean, s=9, color=BLUE, linewidths=0, label="mean", zorder=3)
+    axis.axline((targets.mean(), targets.mean()), slope=1, color="0.4", linewidth=1)
     name = _plain(model.target.name)
-    left.set(xlabel=f"observed {name}", ylabel=f"predicted {name}", title="Predictions")
-    left.legend(frameon=False, loc="upper left")
+    some = f" ({len(shown)} of {len(targets):,} rows)" if len(shown) < len(targets) else ""
+    axis.set(xlabel=f"observed {name}", ylabel=f"predicted {name}", title=f"Predictions{some}")
+    axis.legend(frameon=False, loc="upper left")
 
+
+def _draw_calibration(axis: Any, outcomes: NumberOutcomes) -> None:
+    """The coverage of central intervals."""
     levels = np.linspace(0, 1, 101)
-    needed = levels_needed(pit_and_crps(model.estimator, features, targets)[0])
-    covered = np.mean(needed[:, None] <= levels, axis=0)
-    _draw_diagonal(right, levels, len(targets))
-    right.plot(100 * levels, 100 * covered, color=BLUE, linewidth=2, label="model")
-    right.set(xlabel="level of the central interval (%)", ylabel="rows inside (%)")
-    right.set_title("Calibration")
-    right.text(97, 3, "below: intervals too narrow\nabove: too wide", color="0.4", ha="right")
-    right.legend(frameon=False, loc="upper left")
+    needed = np.sort(levels_needed(outcomes.pit))
+    covered = np.searchsorted(needed, levels, side="right") / len(needed)
+    _draw_diagonal(axis, levels, len(needed))
+    axis.plot(100 * levels, 100 * covered, color=BLUE, linewidth=2, label="model")
+    axis.set(xlabel="level of the central interval (%)", ylabel="rows inside (%)")
+    axis.set_title("Calibration")
+    axis.text(97, 3, "below: intervals too narrow\nabove: too wide", color="0.4", ha="right")
+    axis.legend(frameon=False, loc="upper left")
+
+
+def _draw_pit(axis: Any, outcomes: NumberOutcomes) -> None:
+    """Where the targets fall in their predictive distributions, as a histogram."""
+    num_rows, num_bins = len(outcomes.pit), 2 * NUM_BINS
+    share = 1 / num_bins
+    chance = Z90 * np.sqrt(share * (1 - share) / num_rows)
+    low, high = 100 * max(0, share - chance), 100 * (share + chance)
+    axis.axhspan(low, high, color="0.9", linewidth=0, label="calibrated")
+    weights = np.full(num_rows, 100 / num_rows)
+    edges = np.linspace(0, 1, num_bins + 1)
+    axis.hist(outcomes.pit, edges, weights=weights, color=BLUE, alpha=0.7, label="model")
+    axis.axhline(100 * share, color="0.4", linewidth=1)
+    axis.set(xlabel="predicted probability of a smaller target", ylabel="rows (%)", xlim=(0, 1))
+    axis.set_ylim(0, 1.25 * max(high, axis.get_ylim()[1]))
+    axis.set_title("Probability integral transform")
+    axis.legend(frameon=False, loc="upper center", ncols=2)
 
 
 def _draw_diagonal(axis: Any, levels: np.ndarray, num_rows: int) -> None:
@@ -69,10 +121,8 @@ def _draw_diagonal(axis: Any, levels: np.ndarray, num_rows: int) -> None:
     axis.set(xlim=(0, 100), ylim=(0, 102))
 
 
-def _draw_classes(axes: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:
+def _draw_classes(axes: Any, probabilities: np.ndarray, labels: np.ndarray) -> None:
     """Accuracy against confidence, and the probabilities of the true classes."""
-    probabilities = model.probabilities(features)
-    labels = np.array([model.target.classes.index(label) for label in targets])
     confidence = probabilities.max(axis=1)
     right_label = probabilities.argmax(axis=1) == labels
     bins = np.minimum((confidence * NUM_BINS).astype(int), NUM_BINS - 1)
@@ -88,9 +138,8 @@ def _draw_classes(axes: Any, model: Model, features: np.ndarray, targets: np.nda
     left.vlines(100 * sure, *ends, color="0.85", linewidth=7, label="calibrated")
     left.scatter(100 * sure, 100 * accurate, s=40, color=BLUE, zorder=3, label="model")
     for x, y, number in zip(100 * sure, 100 * accurate, counts, strict=True):
-        left.annotate(
-            f"{number:,}", (x, y), (-9, -4), textcoords="offset points", ha="right", color="0.4"
-        )
+        text = f"{number}" if number < 1000 else f"{number / 1000:,.0f}k"
+        left.annotate(text, (x, y), (0, -16), textcoords="offset points", ha="center", color="0.4")
     left.set(xlim=(0, 104), ylim=(0, 104), title="Reliability (with the number of rows)")
     left.set(xlabel="probability of the predicted class (%)", ylabel="correct predictions (%)")
     left.legend(frameon=False, loc="upper left")

@@ -1,14 +1,14 @@
 """`bbalpha predict`: from a model and a table to predictions."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bbalpha.cli.doors import Refusal, refusing
-from bbalpha.cli.options import ModelFile, NewData, Quiet, Unknown, quantile_levels
+from bbalpha.cli.options import Id, Json, ModelFile, NewData, Quiet, Unknown, quantile_levels
 from bbalpha.cli.paths import check_input, check_output
-from bbalpha.cli.printing import count, note, print_bytes
+from bbalpha.cli.printing import count, note, print_bytes, print_json
 from bbalpha.cli.programs import keeping_programs
 
 DEFAULT_QUANTILES = "0.05,0.5,0.95"
@@ -35,7 +35,9 @@ def predict_table(
             help=f"Quantiles of a predicted number, or none; by default {DEFAULT_QUANTILES}.",
         ),
     ] = None,
-    unknown: Unknown = "error",
+    id: Id = None,
+    unknown: Unknown = "other",
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict the target of every row of a table.
@@ -43,6 +45,8 @@ def predict_table(
     Predictions are in the order of the rows. For a number they are its mean, standard deviation and
     quantiles, noise included; for a class, the most probable label and the probability of every
     label. The table may contain the target and the columns dropped in training; they are ignored.
+    The column that --id names, here or in fit, comes first. Missing cells and texts that training
+    did not see are counted on standard error.
 
     \b
     bbalpha predict houses.safetensors new.csv --output predictions.csv
@@ -59,18 +63,41 @@ def predict_table(
     with refusing(TableError):
         frame = read_table(data)
 
-    from bbalpha.cli.saved import read_model
+    from bbalpha.cli.saved import read_model, with_ids
 
     model = read_model(model_file)
     if quantiles is not None and model.target.task == "classification":
         raise Refusal(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
+    quiet = quiet or json
     with keeping_programs(quiet):
-        predictions = model.predictions(model.features(frame, unknown), levels)
-    if output == STANDARD_OUTPUT:
+        features = model.features(frame, unknown, id, quiet)
+        predictions = model.predictions(features, levels, show=not quiet)
+        predictions = with_ids(predictions, model.ids(frame, id))
+    if output != STANDARD_OUTPUT:
+        with refusing(TableError):
+            write_table(predictions, output)
+    if json:
+        print_json(_facts(model_file, data, output, model, predictions))
+    elif output == STANDARD_OUTPUT:
         print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())
-        return
-    with refusing(TableError):
-        write_table(predictions, output)
-    note(f"Predictions for {count(len(frame), 'row')} are in {output}.", quiet)
+    else:
+        note(f"Predictions for {count(len(frame), 'row')} are in {output}.", quiet)
+
+
+def _facts(
+    model_file: Path, data: Path, output: Path, model: Any, predictions: Any
+) -> dict[str, Any]:
+    """What was predicted, for JSON; with the predictions, unless they are in a file."""
+    is_written = output != STANDARD_OUTPUT
+    return {
+        "model": str(model_file),
+        "data": str(data),
+        "output": str(output) if is_written else None,
+        "task": model.target.task,
+        "target": model.target.name,
+        "converged": model.estimator.posterior_.info.converged,
+        "rows": len(predictions),
+        "predictions": None if is_written else predictions.to_dict("records"),
+    }

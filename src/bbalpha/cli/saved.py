@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,22 @@ import numpy as np
 import pandas
 
 from bbalpha.cli.doors import Refusal, refusing
+from bbalpha.cli.parts import in_parts
+from bbalpha.cli.printing import note
 from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.classifier import BBAlphaClassifier
 from bbalpha.interfaces.regressor import BBAlphaRegressor
-from bbalpha.tables import Encoder, TableError, Target
+from bbalpha.tables import (
+    Encoder,
+    TableError,
+    Target,
+    drop_unknown_targets,
+    select_column,
+)
+from bbalpha.tables.messages import check_has_column
 
-KEYS = {"encoder", "target", "dropped"}
+KEYS = {"encoder", "target", "dropped", "id"}
 ESTIMATORS = {"regression": BBAlphaRegressor, "classification": BBAlphaClassifier}
 CLASSES = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
@@ -29,23 +39,56 @@ class Model:
         encoder: How the input columns become features.
         target: The column that it predicts.
         dropped: Columns that were left out; a new table may have them or not.
+        id: The one of them that names the rows, if any.
     """
 
     estimator: Any
     encoder: Encoder
     target: Target
     dropped: tuple[str, ...]
+    id: str | None = None
 
-    def features(self, frame: pandas.DataFrame, unknown: str) -> np.ndarray:
-        """The inputs of a new table, which may have the target and the dropped columns, too."""
-        allowed = (self.target.name, *self.dropped)
+    def features(
+        self, frame: Any, unknown: str, id: str | None = None, quiet: bool = False
+    ) -> np.ndarray:
+        """The inputs of a new table, which may have the target and the dropped columns, too.
+
+        Args:
+            frame: The table.
+            unknown: What to do with a text that the training table did not have.
+            id: Another column that the table may have.
+            quiet: Whether to say nothing about missing cells and unseen texts.
+        """
+        allowed = (self.target.name, *self.dropped, *(() if id is None else (id,)))
         with refusing(TableError):
-            return self.encoder.encode(frame, unknown=unknown, allowed=allowed)
+            rows = self.encoder.read(frame, unknown=unknown, allowed=allowed)
+        for sentence in rows.notes:
+            note(f"Note: {sentence}", quiet)
+        return rows.features
 
-    def targets(self, frame: pandas.DataFrame) -> np.ndarray:
+    def rows_with_target(self, frame: Any) -> tuple[Any, int]:
+        """The rows of a table whose target is known, and the number of the others."""
+        target = self.target
+        with refusing(TableError):
+            return drop_unknown_targets(frame, target.name, target.task, target.missing)
+
+    def targets(self, frame: Any) -> np.ndarray:
         """The targets of a table as the estimator takes them."""
         with refusing(TableError):
             return labels_of(self.target, self.target.encode(frame))
+
+    def ids(self, frame: Any, id: str | None) -> pandas.Series | None:
+        """The column that names the rows: the given one, or that of training if it is there.
+
+        Raises:
+            Refusal: If the given one is not a column of the table.
+        """
+        name = self.id if id is None and self.id in frame.column_names else id
+        if name is None:
+            return None
+        with refusing(TableError):
+            check_has_column(frame.column_names, name, "--id")
+        return select_column(frame, name).to_pandas().rename(name)
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
         """The probability of every class, in the order of the target's classes."""
@@ -61,25 +104,39 @@ class Model:
     def _order(self) -> list[int]:
         return [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
 
-    def predictions(self, features: np.ndarray, levels: Sequence[float]) -> pandas.DataFrame:
+    def predictions(
+        self, features: np.ndarray, levels: Sequence[float], show: bool = False
+    ) -> pandas.DataFrame:
         """A row of predictions for every row of features.
 
         Args:
             features: The inputs.
             levels: Quantiles to predict, if the target is a number.
+            show: Whether to show a progress bar on a terminal.
         """
         if self.target.task == "classification":
-            probabilities = self.probabilities(features)
+            probabilities = in_parts(self.probabilities, features, show=show)
             labels = [self.target.classes[index] for index in probabilities.argmax(axis=1)]
             names = [f"p_{label}" for label in self.target.classes]
             table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
             table.insert(0, "prediction", labels)
             return table
-        described = self.estimator._described(features, levels)
+        ask = partial(self.estimator._described, levels=levels)
+        described = in_parts(ask, features, show=show)
         columns = {"mean": described.mean, "std": described.std}
         for index, level in enumerate(levels):
             columns[f"q{level!r}"] = described.quantiles[:, index]
         return pandas.DataFrame(columns)
+
+
+def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas.DataFrame:
+    """The predictions with the names of the rows as the first column, if there are any."""
+    if ids is None:
+        return predictions
+    if ids.name in predictions:
+        raise Refusal(f"--id must not be the name of a prediction; got {ids.name!r}.")
+    predictions.insert(0, ids.name, ids.to_numpy())
+    return predictions
 
 
 def write_model(path: Path, model: Model) -> None:
@@ -88,6 +145,7 @@ def write_model(path: Path, model: Model) -> None:
         "encoder": model.encoder.to_json(),
         "target": model.target.to_json(),
         "dropped": list(model.dropped),
+        "id": model.id,
     }
     with refusing(OSError):
         estimator_file.write(path, model.estimator, table)
@@ -95,23 +153,13 @@ def write_model(path: Path, model: Model) -> None:
 
 def read_model(path: Path) -> Model:
     """The model in a file, which is not trusted."""
-    estimator, table = read_estimator(path)
+    with refusing(OSError, ValueError):
+        estimator, table = estimator_file.read(path, CLASSES)
     if table is None:
         raise Refusal(
             f"{path} was saved from Python, so it does not say how columns become features; this "
             "command needs a model that bbalpha fit has written."
         )
-    return model_of(path, estimator, table)
-
-
-def read_estimator(path: Path) -> tuple[Any, Any]:
-    """The estimator in a file, and the encoding of its table, which is not checked yet."""
-    with refusing(OSError, ValueError):
-        return estimator_file.read(path, CLASSES)
-
-
-def model_of(path: Path, estimator: Any, table: Any) -> Model:
-    """The model that a file describes, if the estimator and the encoding belong together."""
     try:
         return _checked_model(estimator, table)
     except TableError as error:
@@ -120,11 +168,15 @@ def model_of(path: Path, estimator: Any, table: Any) -> Model:
 
 def _checked_model(estimator: Any, table: Any) -> Model:
     if not isinstance(table, dict) or set(table) != KEYS:
-        raise TableError("its table is not described by an encoder, a target and dropped columns.")
+        raise TableError(
+            "its table is not described by an encoder, a target, dropped columns and an id."
+        )
     encoder, target = Encoder.from_json(table["encoder"]), Target.from_json(table["target"])
     dropped = table["dropped"]
     if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
         raise TableError("the dropped columns are not a list of names.")
+    if table["id"] is not None and table["id"] not in dropped:
+        raise TableError("the column that names the rows is not one of the dropped ones.")
     if {target.name, *dropped} & {column.name for column in encoder.columns}:
         raise TableError("the target or a dropped column is also an input.")
     if not isinstance(estimator, ESTIMATORS[target.task]):
@@ -138,4 +190,4 @@ def _checked_model(estimator: Any, table: Any) -> Model:
         raise TableError("the classes of the estimator and of its target differ.")
     if target.task == "regression" and not estimator._is_vector:
         raise TableError(f"the estimator has {estimator.n_outputs_} targets.")
-    return Model(estimator, encoder, target, tuple(dropped))
+    return Model(estimator, encoder, target, tuple(dropped), table["id"])

@@ -1,24 +1,90 @@
-"""Scores of a model on rows with known targets."""
+"""Scores of a model on rows with known targets, from one pass over the draws of the weights."""
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from bbalpha import metrics
+from bbalpha.cli.parts import in_parts
 from bbalpha.cli.saved import Model
+from bbalpha.data import Dataset
+from bbalpha.interfaces.network import model_of
+from bbalpha.predictive import predictive_cdf, predictive_log_density, predictive_mean
 
 LEVEL = 0.9  # of the intervals whose coverage is measured
-NUM_DRAWS = 1000  # of each target, for scores without a closed form
-ROWS_AT_ONCE = 2000  # rows whose draws are in memory
+SEED = 0  # of the draws of new targets
+NUM_DRAWS = 2**23  # of new targets in all, for the CRPS, which has no closed form
+FEWEST_DRAWS, MOST_DRAWS = 100, 1000  # of each row
+NUM_SHIFTS = 4  # pairs that a draw makes with later ones; more hardly lower the variance
 
 
-def scores_of(model: Model, features: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+class NumberOutcomes(NamedTuple):
+    """What a model of numbers said about targets that are known, one number per row.
+
+    Attributes:
+        mean: The predictive mean.
+        log_densities: The predictive log-density of the target.
+        below: The probability of a smaller target.
+        up_to: The probability of a target as small or smaller: the same, except for counts.
+        crps: The continuous ranked probability score.
+    """
+
+    mean: np.ndarray
+    log_densities: np.ndarray
+    below: np.ndarray
+    up_to: np.ndarray
+    crps: np.ndarray
+
+    @property
+    def pit(self) -> np.ndarray:
+        """The probability integral transform; for counts, the middle of the step."""
+        return (self.below + self.up_to) / 2
+
+    def coverage(self, level: float) -> float:
+        """The fraction of targets between the quantiles (1 ∓ level)/2, ends included."""
+        low, high = (1 - level) / 2, (1 + level) / 2
+        return float(np.mean((self.up_to >= low) & (self.below <= high)))
+
+
+class ClassOutcomes(NamedTuple):
+    """What a model of classes said about labels that are known.
+
+    Attributes:
+        probabilities: Of every row and class.
+        log_densities: The log-probability of every label.
+    """
+
+    probabilities: np.ndarray
+    log_densities: np.ndarray
+
+
+Outcomes = NumberOutcomes | ClassOutcomes
+
+
+def outcomes_of(
+    model: Model, features: np.ndarray, targets: np.ndarray, show: bool = False
+) -> Outcomes:
+    """What the model said about the targets, from one pass over the draws of the weights."""
+    if model.target.task == "classification":
+        found = in_parts(model.probabilities_and_scores, features, targets, show=show)
+        return ClassOutcomes(*found)
+    num_draws = int(np.clip(NUM_DRAWS // len(targets), FEWEST_DRAWS, MOST_DRAWS))
+    ask = partial(_number_outcomes, model.estimator, num_draws)
+    return in_parts(ask, features, targets, show=show)
+
+
+def scores_of(model: Model, outcomes: Outcomes, targets: np.ndarray) -> dict[str, Any]:
     """All scores under their names in JSON; the standard error of a single row is NaN."""
-    scores_of_task = {
-        "classification": _scores_of_classes,
-        "regression": _scores_of_numbers,
-    }[model.target.task]
-    log_densities, scores = scores_of_task(model, features, targets)
+    if isinstance(outcomes, ClassOutcomes):
+        scores = _scores_of_classes(outcomes.probabilities, class_numbers(model, targets))
+    else:
+        scores = _scores_of_numbers(outcomes, targets)
+    log_densities = outcomes.log_densities
     several = len(log_densities) > 1
     return {
         "rows": len(log_densities),
@@ -34,47 +100,79 @@ def levels_needed(pit: np.ndarray) -> np.ndarray:
     return np.abs(2 * pit - 1)
 
 
-def pit_and_crps(
-    estimator: Any, features: np.ndarray, targets: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """`metrics.pit` of every target and `metrics.crps` of all, from draws of new targets."""
-    pit, total = [], 0.0
-    for start in range(0, len(targets), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        draws = estimator.sample_y(features[rows], NUM_DRAWS).T
-        pit.append(metrics.pit(draws, targets[rows]))
-        total += metrics.crps(draws, targets[rows]) * len(targets[rows])
-    return np.concatenate(pit), total / len(targets)
-
-
 def interval(level: float) -> tuple[float, float]:
     """The levels of the quantiles between which a central interval lies."""
     return (1 - level) / 2, (1 + level) / 2
 
 
-def _scores_of_classes(
-    model: Model, features: np.ndarray, targets: np.ndarray
-) -> tuple[np.ndarray, dict[str, float]]:
-    """The log-densities of the targets, and the scores of classes."""
-    probabilities, log_densities = model.probabilities_and_scores(features, targets)
-    labels = np.array([model.target.classes.index(label) for label in targets])
-    return log_densities, {
+def class_numbers(model: Model, targets: np.ndarray) -> np.ndarray:
+    """The number of each label among the classes."""
+    numbers = {label: number for number, label in enumerate(model.target.classes)}
+    return np.array([numbers[label] for label in targets])
+
+
+def _number_outcomes(
+    estimator: Any, num_draws: int, features: np.ndarray, targets: np.ndarray
+) -> NumberOutcomes:
+    """The outcomes of some rows, in the units of the targets."""
+    X, y = estimator._validated(features, targets, reset=False)
+    units = estimator.target_units_
+    rows = Dataset(estimator.input_units_.transform(X), units.transform(y))
+    model = eqx.Partial(_with_targets, model_of(estimator.activation))
+    summary = eqx.Partial(_summary, estimator.posterior_.hyperparams, num_draws)
+    mean, log_densities, below, up_to, crps = estimator._over_draws(model, rows, summary)
+    return NumberOutcomes(
+        mean=units.inverse(mean)[:, 0],
+        log_densities=log_densities - float(units.log_scale),
+        below=below[:, 0],
+        up_to=up_to[:, 0],
+        crps=crps[:, 0] * units.scale[0],
+    )
+
+
+def _with_targets(model: Any, params: Any, rows: Dataset) -> tuple[Array, Array]:
+    return model(params, rows.inputs), rows.targets
+
+
+def _summary(likelihood: Any, num_draws: int, results: tuple[Array, Array]) -> tuple:
+    """The fields of `NumberOutcomes`, in the units of the network."""
+    outputs, targets = results[0], results[1][0]  # every draw has the same targets
+    new = likelihood.sample(outputs[:num_draws], key=jax.random.key(SEED))
+    is_count = jnp.issubdtype(new.dtype, jnp.integer)
+    up_to = predictive_cdf(likelihood, outputs, targets)
+    return (
+        predictive_mean(likelihood, outputs),
+        predictive_log_density(likelihood, outputs, targets),
+        predictive_cdf(likelihood, outputs, targets - 0.5) if is_count else up_to,
+        up_to,
+        _crps(new.astype(outputs.dtype), targets),
+    )
+
+
+def _crps(draws: Array, targets: Array) -> Array:
+    """E|X − y| − ½ E|X − X′|, where X′ are the next draws after X, up to `NUM_SHIFTS` later.
+
+    Like `metrics.crps`, this is unbiased for every number of draws, but it needs no sorting.
+    """
+    errors = jnp.mean(jnp.abs(draws - targets[None]), axis=0)
+    shifts = range(1, min(NUM_SHIFTS + 1, len(draws)))
+    gaps = [jnp.mean(jnp.abs(draws[shift:] - draws[:-shift]), axis=0) for shift in shifts]
+    return errors - sum(gaps) / (2 * len(gaps)) if gaps else errors
+
+
+def _scores_of_classes(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    return {
         "error_rate": metrics.error_rate(probabilities, labels),
         "expected_calibration_error": metrics.expected_calibration_error(probabilities, labels),
     }
 
 
-def _scores_of_numbers(
-    model: Model, features: np.ndarray, targets: np.ndarray
-) -> tuple[np.ndarray, dict[str, float]]:
-    """The log-densities of the targets, and the scores of numbers."""
-    described = model.estimator._described(features, interval(LEVEL), targets)
-    lower, upper = described.quantiles.T
-    pit, crps = pit_and_crps(model.estimator, features, targets)
-    covered = np.mean(levels_needed(pit)[:, None] <= metrics.LEVELS, axis=0)
-    return described.log_densities, {
-        "rmse": metrics.rmse(described.mean, targets),
-        "crps": crps,
-        "coverage_90": float(np.mean((lower <= targets) & (targets <= upper))),
+def _scores_of_numbers(outcomes: NumberOutcomes, targets: np.ndarray) -> dict[str, float]:
+    needed = np.sort(levels_needed(outcomes.pit))
+    covered = np.searchsorted(needed, metrics.LEVELS, side="right") / len(needed)
+    return {
+        "rmse": metrics.rmse(outcomes.mean, targets),
+        "crps": float(outcomes.crps.mean()),
+        "coverage_90": outcomes.coverage(LEVEL),
         "calibration_error": float(np.abs(covered - metrics.LEVELS).mean()),
     }

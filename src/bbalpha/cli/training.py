@@ -2,30 +2,47 @@
 
 import math
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from bbalpha.cli.describe import columns_in_words, network_in_words, target_in_words
+from bbalpha.cli.clock import Compiling
+from bbalpha.cli.describe import columns_in_words, ignored_in_words, network_in_words
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
+from bbalpha.cli.header import target_in_words
 from bbalpha.cli.printing import count, note
+from bbalpha.cli.rehearsal import rehearsing
 from bbalpha.cli.saved import ESTIMATORS, Model, write_model
 from bbalpha.cli.training_table import TrainingTable
 from bbalpha.fitting import NonFiniteEnergyError
+from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
 from bbalpha.posterior import FitInfo
 
 
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
     """A model for the table, not fitted yet."""
     estimator = ESTIMATORS[table.target.task](**settings)
-    return Model(estimator, table.encoder, table.target, table.dropped)
+    return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
-def train(model: Model, table: TrainingTable, path: Path) -> FitInfo:
-    """Fit the model to the table and write it; return the record of the fit."""
+def train(model: Model, table: TrainingTable, path: Path, judged: bool) -> tuple[FitInfo, float]:
+    """Fit the model to the table and write it.
+
+    Args:
+        model: The model.
+        table: The rows to fit it to.
+        path: The model file.
+        judged: Whether the model will be judged, so that the program for it is compiled meanwhile.
+
+    Returns:
+        The record of the fit, and the seconds in which programs were compiled.
+    """
+    rehearsal = rehearsing(model.estimator, table.inputs, table.targets) if judged else None
+    compiling = Compiling()
     try:
-        with refusing(ValueError), warnings.catch_warnings():
+        with refusing(ValueError), warnings.catch_warnings(), rehearsal or nullcontext():
             warnings.filterwarnings("ignore", "fit was interrupted")  # `bbalpha fit` says it itself
             model.estimator.fit(table.inputs, table.targets)
     except NonFiniteEnergyError as error:
@@ -39,37 +56,75 @@ def train(model: Model, table: TrainingTable, path: Path) -> FitInfo:
     if info.num_steps == 0:
         raise _nothing_reached()
     write_model(path, model)
-    return info
+    return info, compiling.seconds
 
 
 def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
     """What will be fitted to which data."""
     return {
         "data": f"{data}: {count(num_rows, 'row')}",
-        "target": target_in_words(model.target),
+        "target": target_in_words(model.target.name, model.target.task, model.target.classes),
         "inputs": columns_in_words(model.encoder),
+        **({"ignored": ignored_in_words(model.encoder)} if model.encoder.ignored else {}),
         "network": network_in_words(model),
     }
 
 
-def facts_after(
-    model: Model, table: TrainingTable, path: Path, plot: Path | None
-) -> dict[str, str]:
-    """The result of the fit, and the files that hold it."""
-    posterior = model.estimator.posterior_
-    energy = float(posterior.energy)
-    inputs, targets = table.some_rows()
-    likelihood = model.estimator.score_samples(inputs, targets).mean()
-    num_rows = len(table.inputs)
-    share = "" if len(inputs) == num_rows else f" ({len(inputs):,} of {num_rows:,} rows)"
+def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -> dict[str, Any]:
+    """The result of a fit, for JSON.
+
+    Args:
+        model: The fitted model.
+        table: The rows that it was fitted to.
+        files: The files of the fit.
+        judged: Whether to compare it with simpler models.
+    """
+    posterior, verdict = model.estimator.posterior_, None
+    if judged and len(table.inputs) >= FEWEST_ROWS:
+        verdict = judge(model.estimator, table.inputs, table.targets)
     return {
-        "epochs": f"{model.estimator.n_iter_:,}{_ending(posterior.info.stopped)}",
-        "converged": "yes" if posterior.info.converged else "no",
-        "seconds": f"{posterior.info.seconds:.1f}",
+        "data": str(files.data),
+        "model": str(files.model),
+        "picture": files.plot and str(files.plot),
+        "task": model.target.task,
+        "target": model.target.name,
+        "rows": len(table.inputs),
+        "features": table.inputs.shape[1],
+        "epochs": model.estimator.n_iter_,
+        "stopped": posterior.info.stopped,
+        "converged": posterior.info.converged,
+        "energy": float(posterior.energy),
+        "log_likelihood": verdict and _scores(verdict),
+        "warning": verdict and verdict.warning,
+    }
+
+
+def in_words(facts: dict[str, Any]) -> dict[str, str]:
+    """The result of a fit, for people to read."""
+    energy, seconds = facts["energy"], facts["seconds"]
+    words = {
+        "epochs": f"{facts['epochs']:,}{_ending(facts['stopped'])}",
+        "converged": "yes" if facts["converged"] else "no",
+        "seconds": ", ".join(f"{name} {value:.1f}" for name, value in seconds.items()),
         "energy": f"{energy:.6g} (lower is better)" if math.isfinite(energy) else "not computed",
-        "training rows": f"log-likelihood {likelihood:.4g} per row{share}",
-        "model": str(path),
-    } | ({"picture": str(plot)} if plot else {})
+    }
+    if (scores := facts["log_likelihood"]) is not None:
+        some = scores["rows"] < facts["rows"]
+        share = f" ({scores['rows']:,} of {facts['rows']:,} rows)" if some else ""
+        training, held_out = scores["training"], scores["held_out"]
+        words["log-likelihood"] = (
+            f"{training:.4g} per training row, {held_out:.4g} if left out{share}"
+        )
+        words["simpler models"] = (
+            f"constant {scores['constant']:.4g}, linear {scores['linear']:.4g} if left out"
+        )
+    words["model"] = facts["model"]
+    return words | ({"picture": facts["picture"]} if facts["picture"] else {})
+
+
+def _scores(verdict: Verdict) -> dict[str, float]:
+    names = ("training", "held_out", "constant", "linear")
+    return {"rows": verdict.num_rows} | {name: getattr(verdict, name) for name in names}
 
 
 def _nothing_reached() -> typer.Exit:

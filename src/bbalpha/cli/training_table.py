@@ -7,8 +7,18 @@ from pathlib import Path
 import numpy as np
 
 from bbalpha.cli.doors import Refusal, refusing
-from bbalpha.tables import Encoder, TableError, Target, drop_columns, read_table
+from bbalpha.cli.options import missing_tokens
+from bbalpha.cli.printing import count, note
+from bbalpha.tables import (
+    Encoder,
+    TableError,
+    Target,
+    drop_columns,
+    drop_unknown_targets,
+    read_table,
+)
 from bbalpha.tables.files import COMPRESSED_SUFFIXES
+from bbalpha.tables.messages import check_has_column
 
 NUM_SCORED = 5000  # training rows that are scored and drawn; all rows could outlast the fit
 
@@ -23,6 +33,7 @@ class TrainingTable:
         dropped: Columns that were left out.
         inputs: The features of every row.
         targets: The target of every row: numbers, or labels as text.
+        id: The column that names the rows, which is also among the dropped ones; None without.
     """
 
     encoder: Encoder
@@ -30,6 +41,7 @@ class TrainingTable:
     dropped: tuple[str, ...]
     inputs: np.ndarray
     targets: np.ndarray
+    id: str | None = None
 
     def some_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The inputs and targets of all rows, or of `NUM_SCORED` evenly spread ones."""
@@ -38,24 +50,75 @@ class TrainingTable:
         return self.inputs[rows], self.targets[rows]
 
 
-def read_training_table(
-    data: Path,
-    target_name: str,
+@dataclass(frozen=True)
+class Intake:
+    """What the options say about a table.
+
+    Attributes:
+        target: The column to predict.
+        task: "regression", "classification" or None to let the target decide.
+        text: Columns to treat as text.
+        drop: Columns to leave out.
+        id: The column that names the rows, if any.
+        missing: Texts that mark missing cells, besides the usual ones.
+        dayfirst: Whether the day comes first in dates; None to let each column decide.
+        skip_missing_target: Whether to leave out rows without a target.
+    """
+
+    target: str
+    task: str | None = None
+    text: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    id: str | None = None
+    missing: tuple[str, ...] = ()
+    dayfirst: bool | None = None
+    skip_missing_target: bool = False
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The columns that are neither inputs nor the target."""
+        return self.drop if self.id is None or self.id in self.drop else (*self.drop, self.id)
+
+
+def intake(
+    target: str,
     task: str | None,
-    text: Sequence[str],
-    drop: Sequence[str],
-    impute: str | None,
-) -> TrainingTable:
+    text: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    id: str | None,
+    missing: Sequence[str] | None,
+    dayfirst: bool | None,
+    skip_missing_target: bool,
+) -> Intake:
+    """The values of the options of `bbalpha fit` about the table."""
+    tokens = missing_tokens(missing)
+    columns = tuple(text or ()), tuple(drop or ()), id
+    return Intake(target, task, *columns, tokens, dayfirst, skip_missing_target)
+
+
+def read_training_table(data: Path, intake: Intake, quiet: bool = False) -> TrainingTable:
     """Read a file and encode it as the options say; refuse it if that is not possible."""
-    if target_name in drop:
-        raise Refusal(f"--drop must not name the target; got {target_name!r}.")
+    for flag, names in (("--drop", intake.drop), ("--id", (intake.id,))):
+        if intake.target in names:
+            raise Refusal(f"{flag} must not name the target; got {intake.target!r}.")
     with refusing(TableError):
         frame = read_table(data)
-        target = Target.learn(frame, target_name, task)
-        inputs = drop_columns(frame, [*drop, target_name])
-        encoder = Encoder.learn(inputs, text=text, impute=impute)
-        features, targets = encoder.encode(inputs), labels_of(target, target.encode(frame))
-    return TrainingTable(encoder, target, tuple(drop), features, targets)
+        about_target = (intake.target, intake.task, intake.missing)
+        if intake.skip_missing_target:
+            frame, num_skipped = drop_unknown_targets(frame, *about_target)
+            note(f"{count(num_skipped, 'row')} without a target left out.", quiet)
+        target = Target.learn(frame, *about_target)
+        if intake.id is not None:
+            check_has_column(frame.column_names, intake.id, "--id")
+        targets = labels_of(target, target.encode(frame))
+        encoder, inputs = Encoder.learn_and_encode(
+            drop_columns(frame, [*intake.dropped, intake.target]),
+            targets,
+            text=intake.text,
+            missing=intake.missing,
+            dayfirst=intake.dayfirst,
+        )
+    return TrainingTable(encoder, target, intake.dropped, inputs, targets, intake.id)
 
 
 def labels_of(target: Target, encoded: np.ndarray) -> np.ndarray:

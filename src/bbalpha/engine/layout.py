@@ -6,6 +6,7 @@ tree holds the values that they become.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -200,9 +201,15 @@ class Layout:
                 rule = getattr(transform, "rule", f"in the range of {transform}")
                 raise ValueError(f"params{path} must be {rule}; got params{path}={shown(leaf)}.")
 
-    def per_leaf(self, values: Float[Array, " leaves"]) -> Float[Array, " params"]:
-        """A vector that repeats the value of each leaf for all of its parameters."""
-        return jnp.repeat(values, np.array(self.sizes), total_repeat_length=self.size)
+    def spread(self, values: Sequence[Float[Array, "..."]]) -> Float[Array, " params"]:
+        """A vector of the values of each leaf, broadcast to its shape."""
+        pairs = zip(values, self.free_shapes, strict=True)
+        return jnp.concatenate([_broadcast(value, shape).ravel() for value, shape in pairs])
+
+
+def _broadcast(value: Array, shape: tuple[int, ...]) -> Array:
+    """The value in this shape; jax may be set not to promote ranks."""
+    return jnp.broadcast_to(value.reshape((1,) * (len(shape) - value.ndim) + value.shape), shape)
 
 
 def shown(leaf: Any) -> str:
@@ -212,6 +219,15 @@ def shown(leaf: Any) -> str:
         values, threshold=6, separator=", ", formatter={"float_kind": "{:g}".format}
     )
     return " ".join(text.split())
+
+
+def name_of(path: str, index: tuple[int, ...]) -> str:
+    """The name of a number: the path with a bare first key, then its place in the array."""
+    place = f"[{', '.join(map(str, index))}]" if index else ""
+    if path.startswith("['"):
+        key, _, rest = path[2:].partition("']")
+        return key + rest + place
+    return (path.removeprefix(".") if path.startswith(".") else f"params{path}") + place
 
 
 def _free_shape(transform: Any, shape: Shape) -> Shape:

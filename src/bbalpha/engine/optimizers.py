@@ -14,6 +14,8 @@ from bbalpha.engine.arrays import on_device
 
 Optimizer = optax.GradientTransformation | optax.MultiSteps
 
+WAIT = 0.4  # share of a run after which the scales of a learned prior begin to move
+
 
 @cache
 def adam(rate: float) -> optax.GradientTransformation:
@@ -25,8 +27,10 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     """Adam whose rate falls along a cosine from 1e-2 to 0 over a run.
 
     At the authors' constant rate of 1e-3, a log-variance that starts at −10 needs ten thousand
-    steps to reach 0, and most runs would end before q has spread out. The number of steps is a leaf
-    of the result, so runs of every length share one compiled program.
+    steps to reach 0, and most runs would end before q has spread out. The scales of a learned prior
+    wait until q has found its place: from the start, they would shrink around weights that have not
+    moved yet, and keep them there. The number of steps is a leaf of the result, so runs of every
+    length share one compiled program.
     """
     horizon = on_device(num_steps)
     return optax.GradientTransformation(
@@ -48,7 +52,14 @@ def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
 
 
 def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:
-    return _decaying_adam(num_steps).update(*args)
+    result: Any = _decaying_adam(num_steps).update(*args)
+    updates, state = result
+    scales = getattr(updates, "log_prior_scale", None)
+    if scales is None:
+        return updates, state
+    waits = state[0].count <= WAIT * num_steps
+    scales = jax.tree.map(lambda scale: jnp.where(waits, 0, scale), scales)
+    return updates._replace(log_prior_scale=scales), state
 
 
 def as_tree(optimizer: Optimizer) -> optax.GradientTransformation:

@@ -3,7 +3,8 @@
 Reading a file never executes code, whoever wrote it. A checksum detects damage before anything in
 the file is used. A forger can compute it too, so every name, shape and type is checked as well.
 
-Messages are sentences about the file, because the command line prints them as they are.
+Messages are sentences about the file, because the command line prints them as they are. jax is
+imported where it is used, so that `bbalpha inspect` need not wait for it.
 """
 
 import hashlib
@@ -12,10 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from bbalpha.files.atomic import replacing
 
@@ -29,7 +27,7 @@ DEEPEST = 20  # nested lists; our metadata nest six deep, and Python recurses in
 LONGEST = 200  # characters from a file that a message repeats
 
 
-def write(path: str | Path, tree: PyTree, metadata: dict[str, Any]) -> None:
+def write(path: str | Path, tree: Any, metadata: dict[str, Any]) -> None:
     """Write the arrays of `tree` and the metadata to a file.
 
     Raises:
@@ -72,12 +70,15 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, metadata
 
 
-def fill(like: PyTree, arrays: dict[str, np.ndarray], path: str | Path) -> PyTree:
+def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path) -> Any:
     """The tree `like` with the arrays of a file in place of its leaves.
 
     Raises:
         ValueError: If a name, shape or type differs, with the name of the leaf.
     """
+    import jax
+    import jax.numpy as jnp
+
     named = _named_leaves(like)
     unexpected = sorted(set(arrays) - {name for name, _ in named})
     if unexpected:
@@ -177,7 +178,9 @@ def _checksum(path: Path) -> tuple[int, str, str]:
     return LENGTH_BYTES + match.start(1), bytes(match.group(1)).decode(), digest.hexdigest()
 
 
-def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    import jax
+
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
 

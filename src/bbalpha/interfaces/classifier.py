@@ -9,12 +9,14 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
+from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.estimator import Estimator, Uncertainty
+from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
-from bbalpha.interfaces.training import all_or_nothing
+from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
 # For each kind of array that labels may have: its full type, and the type of a label in a file.
@@ -28,6 +30,7 @@ KINDS = {
     "T": (np.dtypes.StringDType(), str),
 }
 
+LOGIT_SCALE = 4.0  # prior deviation of what all hidden units contribute to a logit
 BLOCK = 32  # draws whose probabilities are added in float32
 
 
@@ -40,10 +43,11 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     Attributes:
         posterior_: The `Posterior` of the weights, for standardized inputs.
         classes_: The labels, in the order of the columns of `predict_proba`.
-        input_units_: The `Standardizer` of the inputs.
+        input_units_: Mean, scale and limits of each column of the inputs.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.
+        encoder_: The `TableEncoder` of a DataFrame, or None.
 
     >>> from sklearn.datasets import load_iris
     >>> model = bb.BBAlphaClassifier(hidden_layer_sizes=(), max_epochs=200, random_state=0)
@@ -116,7 +120,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         self, X: Any, y: Any, reset: bool, classes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs as a float64 matrix, labels as a column of class numbers."""
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
+        X, y = checked(self, X, y, reset=reset)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         if reset:
@@ -170,14 +174,14 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         """Labels have no units."""
         return Standardizer(np.zeros(1), np.ones(1))
 
-    def _new_likelihood(self) -> Likelihood:
+    def _new_likelihood(self, level: np.ndarray) -> Likelihood:
         return Probit() if self.likelihood == "probit" else Categorical()
 
-    def _num_outputs(self) -> int:
-        return 1 if self.likelihood == "probit" else len(self.classes_)
+    def _heads(self) -> tuple[Head, ...]:
+        return (Head(1 if self.likelihood == "probit" else len(self.classes_), LOGIT_SCALE),)
 
     def _level(self, rows: Rows) -> np.ndarray:
-        return np.zeros(self._num_outputs())
+        return np.zeros(self._heads()[0].num_outputs)
 
     def _strata(self, rows: Rows) -> np.ndarray:
         return rows.targets

@@ -1,6 +1,6 @@
 """What the two scikit-learn estimators share: settings, training, and averages over draws.
 
-An estimator gives `fit` a network (`mlp` on standardized inputs) with a likelihood on top. All its
+An estimator gives `fit` a network on standardized inputs with a likelihood on top. All its
 predictions are averages over the same draws of the weights, so the prediction for a row does not
 depend on the other rows.
 """
@@ -18,43 +18,40 @@ from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bbalpha.data import Dataset, Standardizer, standardize
+from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts, warn
-from bbalpha.engine.layout import Layout
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
+from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
+    Head,
+    Network,
     as_wide_as,
     log_likelihood_of,
     model_of,
-    prior_of,
     scored,
     scored_model_of,
-    shapes_of,
-    start_of,
     summarized,
 )
-from bbalpha.interfaces.settings import NUM_SAMPLES, check_settings
-from bbalpha.interfaces.training import all_or_nothing, quiet_fit
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
+from bbalpha.interfaces.training import (
+    Rows,
+    all_or_nothing,
+    check_continues,
+    hold_out,
+    quiet_fit,
+)
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior
-from bbalpha.stopping import EarlyStopping
 
 Self = TypeVar("Self", bound="Estimator")
-
-
-class Rows(NamedTuple):
-    """Training data in the units of the network."""
-
-    inputs: Any
-    targets: Any
-    sample_weight: np.ndarray
 
 
 class Uncertainty(NamedTuple):
@@ -86,13 +83,15 @@ class Estimator(BaseEstimator, ABC):
 
     def __init__(
         self,
-        hidden_layer_sizes: Any = (50,),
+        hidden_layer_sizes: Any = HIDDEN,
         activation: Any = "relu",
         *,
-        alpha: Any = 0.5,
+        alpha: Any = "auto",
         likelihood: Any = "auto",
+        encoder: Any = "auto",
+        prior: Any = "scaled",
         prior_scale: Any = 1.0,
-        learn_prior: Any = False,
+        learn_prior: Any = "auto",
         num_samples: Any = NUM_SAMPLES,
         batch_size: Any = BATCH_SIZE,
         max_epochs: Any = None,
@@ -111,12 +110,20 @@ class Estimator(BaseEstimator, ABC):
         Args:
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
-            alpha: The power: 0 is variational Bayes, 1 is like expectation propagation.
+            alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
+                from 30 rows on and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
-            prior_scale: Prior standard deviation of weights and biases.
-            learn_prior: Learn a factor on the prior's variance for each layer's weights and biases.
-            num_samples: Draws of the weights for each minibatch; 50 as in the authors' code, where
-                `bbalpha.fit` has 100 as in the paper.
+            encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
+                that they may hold texts, dates and gaps; None to take numbers only.
+            prior: "scaled" for deviations of 1/√(number of inputs) in each layer and a linear path
+                from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
+                path.
+            prior_scale: Factor on the prior standard deviations of weights and biases.
+            learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
+                and for the other weights and biases of each layer; "auto" does so for the scaled
+                prior.
+            num_samples: Draws of the weights for each minibatch; the paper has 100, the authors'
+                code 50.
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default as many as make 10,000 minibatches.
             learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, a rate that
@@ -134,6 +141,8 @@ class Estimator(BaseEstimator, ABC):
         self.activation = activation
         self.alpha = alpha
         self.likelihood = likelihood
+        self.encoder = encoder
+        self.prior = prior
         self.prior_scale = prior_scale
         self.learn_prior = learn_prior
         self.num_samples = num_samples
@@ -156,7 +165,8 @@ class Estimator(BaseEstimator, ABC):
         was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
 
         Args:
-            X: Inputs, of shape (rows, features); they are standardized internally.
+            X: Inputs, of shape (rows, features); they are standardized internally. A sparse matrix
+                is made dense, if it has at most 2²⁸ cells.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
 
@@ -190,6 +200,14 @@ class Estimator(BaseEstimator, ABC):
         )
         return np.asarray(densities, np.float64) - float(self.target_units_.log_scale)
 
+    def outside(self, X: Any) -> np.ndarray:
+        """Whether any input of each row lies beyond the limits, so that predictions clip it.
+
+        The limits are the ends of the training range, moved outwards by half its width.
+        """
+        check_is_fitted(self)
+        return np.any(self.input_units_.is_outside(checked(self, X, reset=False)), axis=1)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.
 
@@ -210,6 +228,11 @@ class Estimator(BaseEstimator, ABC):
         estimator, _ = estimator_file.read(path, {cls.__name__: cls})
         return estimator
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @abstractmethod
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets as checked matrices; with `reset`, they define the model."""
@@ -219,12 +242,12 @@ class Estimator(BaseEstimator, ABC):
         """The units in which the network predicts."""
 
     @abstractmethod
-    def _new_likelihood(self) -> Likelihood:
-        """The likelihood before training."""
+    def _new_likelihood(self, level: np.ndarray) -> Likelihood:
+        """The likelihood before training; `level` is the typical value of each output."""
 
     @abstractmethod
-    def _num_outputs(self) -> int:
-        """Outputs of the network."""
+    def _heads(self) -> tuple[Head, ...]:
+        """The groups of outputs of the network, and their priors."""
 
     @abstractmethod
     def _level(self, rows: Rows) -> np.ndarray:
@@ -266,7 +289,7 @@ class Estimator(BaseEstimator, ABC):
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
-            self.input_units_ = standardize(X, weights)[1]
+            self.input_units_ = InputUnits.learn(X, weights)
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
@@ -281,18 +304,18 @@ class Estimator(BaseEstimator, ABC):
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
-            self._check_continues(last)
-        training, early_stopping = self._hold_out(rows)
-        level = self._level(training)
+            check_continues(self, last)
+        training, early_stopping = hold_out(self, rows)
+        level, network = self._level(training), self._network()
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
-            start_of(self._sizes(), level, self._seed) if last is None else last.mean,
+            network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=self.alpha,
-            prior=prior or prior_of(self._sizes(), level, float(self.prior_scale)),
-            learn_prior=bool(self.learn_prior) and prior is None,
-            hyperparams=self._new_likelihood() if last is None else last.hyperparams,
+            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
+            prior=prior or network.prior_around(level, float(self.prior_scale)),
+            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
+            hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
             num_epochs=self.max_epochs,
@@ -316,46 +339,17 @@ class Estimator(BaseEstimator, ABC):
             )
         return posterior
 
-    def _check_continues(self, last: Posterior) -> None:
-        """Raise if the last posterior belongs to another network."""
-        if last.layout != Layout.of(shapes_of(self._sizes())):
-            shapes = [leaf.shape for leaf in jax.tree.leaves(last.mean)]
-            raise ValueError(
-                "hidden_layer_sizes must be the same as in the last fit to continue it; got "
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} after arrays of shapes {shapes}."
-            )
-        if type(last.hyperparams) is not type(self._new_likelihood()):
-            raise ValueError(
-                "likelihood must be the same as in the last fit to continue it; got "
-                f"likelihood={self.likelihood!r} after a {type(last.hyperparams).__name__}."
-            )
+    def _learns_prior(self) -> bool:
+        return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
 
-    def _hold_out(self, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
-        """The rows to train on and, with early stopping, the held-out rows."""
-        if not self.early_stopping:
-            return rows, None
-        from sklearn.model_selection import train_test_split  # a tenth of a second, rarely needed
-
-        parts = train_test_split(
-            np.arange(len(rows.inputs)),
-            test_size=self.validation_fraction,
-            random_state=self._seed,
-            stratify=self._strata(rows),
-        )
-        training, held_out = (Rows(*(column[part] for column in rows)) for part in parts)
-        data = Dataset(held_out.inputs, held_out.targets)
-        rule = EarlyStopping(data, self.patience, sample_weight=held_out.sample_weight)
-        return training, rule
-
-    def _sizes(self) -> tuple[int, ...]:
-        """Number of units of every layer, from the inputs to the outputs."""
+    def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()
-        return (self.n_features_in_, *hidden, self._num_outputs())
+        return Network(self.input_units_.mean.size, tuple(hidden), self._heads(), self.prior)
 
     def _summary(self, X: Any, function: Callable, *args: Any) -> Any:
         """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
         return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
 
@@ -379,7 +373,7 @@ class Estimator(BaseEstimator, ABC):
         """Draws of targets in the units of the network, each with its own weights."""
         check_is_fitted(self)
         check_counts(n_samples=n_samples)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = checked(self, X, reset=False)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         of_weights, of_targets = jax.random.split(jax.random.key(seed))
         outputs = self.posterior_.predict(

@@ -9,7 +9,6 @@ import inspect
 import math
 import reprlib
 from collections.abc import Mapping
-from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,12 @@ from bbalpha.files.posterior_file import (
     metadata_of,
     posterior_of_file,
 )
-from bbalpha.interfaces.network import shapes_of
-from bbalpha.interfaces.settings import check_settings
+from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.settings import COUNTS, check_settings
 
-FLAGS = ("learn_prior", "early_stopping", "warm_start", "verbose")
+INPUT_UNITS = ("mean", "scale", "lower", "upper")
+TARGET_UNITS = ("mean", "scale")
+FLAGS = ("early_stopping", "warm_start", "verbose")
 MOST_LAYERS = 1000  # each has a cost in addition to its weights
 LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
 LETTER_BYTES = 4  # in such an array
@@ -80,9 +81,9 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         _check_leaves(estimator, metadata.get("params"))
     except ERRORS as error:
         raise model_file.invalid(path, _problem(error)) from None
-    estimator.posterior_ = posterior_of_file(
-        arrays, metadata, path, shapes_of(estimator._sizes()), estimator._new_likelihood()
-    )
+    network = estimator._network()
+    likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
+    estimator.posterior_ = posterior_of_file(arrays, metadata, path, network.shapes(), likelihood)
     info = {"converged": False} | metadata["info"]  # older files do not say
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
@@ -96,13 +97,15 @@ def _section(estimator: Any) -> dict[str, Any]:
     settings |= {name: bool(settings[name]) for name in FLAGS}
     seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
     settings["random_state"] = int(seed) if isinstance(seed, int) else None
+    encoder = estimator.encoder_
     return {
         "class": type(estimator).__name__,
         "settings": settings,
         "seed": estimator._seed,
+        "encoder": None if encoder is None else encoder.encoder_.to_json(),
         "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
-        "input_units": _units(estimator.input_units_),
-        "target_units": _units(estimator.target_units_),
+        "input_units": _units(estimator.input_units_, *INPUT_UNITS),
+        "target_units": _units(estimator.target_units_, *TARGET_UNITS),
         "targets": estimator._target_facts(),
     }
 
@@ -111,9 +114,9 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     """The estimator without its posterior."""
     estimator: Any = kind(**_settings(kind, section["settings"]))
     check_settings(estimator)
-    estimator.input_units_ = _standardizer(section["input_units"])
-    estimator.target_units_ = _standardizer(section["target_units"])
-    estimator.n_features_in_ = estimator.input_units_.mean.size
+    estimator.input_units_ = InputUnits(*_columns(section["input_units"], *INPUT_UNITS))
+    estimator.target_units_ = Standardizer(*_columns(section["target_units"], *TARGET_UNITS))
+    _set_encoder(estimator, section["encoder"])
     _set_feature_names(estimator, section["feature_names"])
     _check_targets(estimator, section["targets"])
     estimator._restore_targets(section["targets"])
@@ -136,8 +139,10 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
     for name, parameter in expected.items():
         if not _is_like(settings[name], parameter.default):
             raise ValueError(f"{name} is {reprlib.repr(settings[name])}.")
-    if not math.isfinite(settings["alpha"]):
-        raise ValueError(f"alpha is {settings['alpha']}.")
+    if not (settings["alpha"] == "auto" or _is_finite(settings["alpha"])):
+        raise ValueError(f"alpha is {reprlib.repr(settings['alpha'])}.")
+    if not (settings["learn_prior"] == "auto" or isinstance(settings["learn_prior"], bool)):
+        raise ValueError(f"learn_prior is {reprlib.repr(settings['learn_prior'])}.")
     if settings["random_state"] is not None:
         _whole("random_state", settings["random_state"], 2**32)
     sizes = settings["hidden_layer_sizes"]
@@ -150,6 +155,8 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
 
 def _is_like(value: Any, default: Any) -> bool:
     """Whether a setting is a flag, a number or None as its default allows."""
+    if value is None and isinstance(default, str):
+        return True  # `check_settings` tells
     if value is None or isinstance(default, bool):
         return type(value) is type(default)
     if default is None or isinstance(default, int | float):
@@ -162,7 +169,7 @@ def _check_targets(estimator: Any, facts: Any) -> None:
     has_labels, units = "classes" in _dictionary("targets", facts), estimator.target_units_
     if has_labels and units.mean.size > 1:
         raise ValueError("target_units has several columns, although labels have one.")
-    is_plain = has_labels or estimator.likelihood == "poisson"
+    is_plain = has_labels or estimator.likelihood in COUNTS
     if is_plain and not ((units.mean == 0).all() and (units.scale == 1).all()):
         raise ValueError("target_units is set, although labels and counts have no units.")
     if has_labels and facts.get("kind") == "U":
@@ -174,7 +181,7 @@ def _check_targets(estimator: Any, facts: Any) -> None:
 
 def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
     """Raise unless the network has as many weights as the posterior."""
-    expected = sum((rows + 1) * columns for rows, columns in pairwise(estimator._sizes()))
+    expected = estimator._network().size
     if found != (expected,):
         raise ValueError(
             f"the network has {expected} weights and biases, but .q.mean has shape {found}."
@@ -193,8 +200,26 @@ def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) ->
 
 def _check_leaves(estimator: Any, found: Any) -> None:
     """Raise unless the leaves are the network's."""
-    if not _same(found, leaves_of(Layout.of(shapes_of(estimator._sizes())))):
+    if not _same(found, leaves_of(Layout.of(estimator._network().shapes()))):
         raise ValueError(f"params is {reprlib.repr(found)}.")
+
+
+def _set_encoder(estimator: Any, described: Any) -> None:
+    """Set the encoder, if there is one, and the number of columns that it takes."""
+    num_features = estimator.input_units_.mean.size
+    estimator.encoder_, estimator.n_features_in_ = None, num_features
+    if described is None:
+        return
+    from bbalpha.tables import Encoder  # needs pandas and pyarrow
+    from bbalpha.tables.transformer import TableEncoder
+
+    encoder = Encoder.from_json(described)
+    if len(encoder.feature_names) != num_features:
+        raise ValueError(
+            f"encoder makes {len(encoder.feature_names)} features for {num_features} inputs."
+        )
+    estimator.encoder_ = TableEncoder.from_encoder(encoder)
+    estimator.n_features_in_ = estimator.encoder_.n_features_in_
 
 
 def _set_feature_names(estimator: Any, names: Any) -> None:
@@ -209,20 +234,23 @@ def _set_feature_names(estimator: Any, names: Any) -> None:
     estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
-def _units(standardizer: Standardizer) -> dict[str, list[float]]:
-    return {"mean": standardizer.mean.tolist(), "scale": standardizer.scale.tolist()}
+def _units(units: Any, *names: str) -> dict[str, list[float]]:
+    return {name: getattr(units, name).tolist() for name in names}
 
 
-def _standardizer(units: Any) -> Standardizer:
-    columns = [_dictionary("units", units)[name] for name in ("mean", "scale")]
+def _columns(units: Any, *names: str) -> list[np.ndarray]:
+    """The mean and scale of each column, and limits that contain the mean."""
+    columns = [_dictionary("units", units)[name] for name in names]
     if not all(isinstance(x, list) and x and all(map(_is_number, x)) for x in columns):
         raise ValueError("the units are not lists of numbers.")
-    mean, scale = (np.array(column, float) for column in columns)
-    if mean.shape != scale.shape:
-        raise ValueError("the units do not have one mean and one scale per column.")
-    if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+    mean, scale, *limits = arrays = [np.array(column, float) for column in columns]
+    if len({array.shape for array in arrays}) > 1:
+        raise ValueError("the units do not have the same number of columns.")
+    if not (all(np.isfinite(array).all() for array in arrays) and (scale > 0).all()):
         raise ValueError("the units are not finite, or a scale is not positive.")
-    return Standardizer(mean, scale)
+    if limits and not ((limits[0] <= mean) & (mean <= limits[1])).all():
+        raise ValueError("the limits of the inputs do not contain the mean.")
+    return arrays
 
 
 def _dictionary(name: str, value: Any) -> dict[str, Any]:
@@ -239,6 +267,10 @@ def _whole(name: str, value: Any, end: int) -> int:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _is_finite(value: Any) -> bool:
+    return _is_number(value) and math.isfinite(value)
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -1,10 +1,13 @@
 """The network of an estimator: its functions, and the start and prior of its weights.
 
-Functions are made once per activation, because compiled programs are cached by them.
+Hidden layers feed one or two heads: the first predicts the targets, a second one the noise. Each
+head also sees the inputs directly, so the model contains the linear ones. Functions are made once
+per activation, because compiled programs are cached by them.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -19,7 +22,6 @@ from bbalpha.distributions import CappedGaussian, DiagonalGaussian, Distribution
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Likelihood
-from bbalpha.models import mlp
 from bbalpha.posterior import log_mean_exp
 
 ACTIVATIONS = {
@@ -28,14 +30,159 @@ ACTIVATIONS = {
     "logistic": jax.nn.sigmoid,
     "softplus": jax.nn.softplus,
 }
-INITIAL_DEVIATION = 0.1  # of the initial means of weights and biases, Section 4
+INITIAL_DEVIATION = 0.1  # of the initial means under the paper's prior, Section 4
+HIDDEN_SCALE = 2.0  # prior deviation of what all inputs together contribute to a unit
+INITIAL_BIAS = 0.5  # deviation of the initial means of hidden biases under the scaled prior
+SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads relative to the prior's
 WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
+
+
+@dataclass(frozen=True)
+class Head:
+    """The prior of one group of outputs.
+
+    Attributes:
+        num_outputs: How many they are.
+        scale: Prior deviation of what all units together contribute to an output.
+        skip_scale: The same for the inputs.
+        bias_scale: Prior deviation of the biases.
+    """
+
+    num_outputs: int
+    scale: float = 2.0
+    skip_scale: float = 1.0
+    bias_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Network:
+    """The shapes of a network and the prior of its weights.
+
+    Attributes:
+        num_inputs: Columns of the inputs.
+        hidden: Units of each hidden layer.
+        heads: The groups of outputs.
+        prior: "scaled" or "paper"; see the estimators.
+    """
+
+    num_inputs: int
+    hidden: tuple[int, ...]
+    heads: tuple[Head, ...]
+    prior: str
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of all heads."""
+        return sum(head.num_outputs for head in self.heads)
+
+    @property
+    def size(self) -> int:
+        """Number of weights and biases, without making them."""
+        hidden = sum((inputs + 1) * units for inputs, units in pairwise(self._widths))
+        return hidden + self.num_outputs * (self._widths[-1] + 1 + self._num_skipped)
+
+    def shapes(self) -> PyTree:
+        """Shapes and types of weights and biases."""
+        shape = partial(jax.ShapeDtypeStruct, dtype=jax.dtypes.canonicalize_dtype(float))
+        return self._tree(lambda dims, *_: shape(dims))
+
+    def start(self, level: np.ndarray, seed: int) -> PyTree:
+        """The initial mean of q: random, and near `level` for the last biases."""
+        stream = np.random.RandomState(seed)
+        if self.prior == "paper":
+            start = self._tree(lambda dims, *_: stream.normal(0, INITIAL_DEVIATION, dims))
+        else:
+            start = self._tree(lambda dims, _, initial: stream.normal(0, initial, dims))
+        return jax.tree.map(on_device, self._raised(start, level))
+
+    def prior_around(self, level: np.ndarray, scale: float) -> DiagonalGaussian:
+        """Independent Gaussians around 0 or, for the last biases, around `level`."""
+        mean = self._raised(self._tree(lambda dims, *_: np.zeros(dims)), level)
+        if self.prior == "paper":
+            deviations = self._tree(lambda dims, *_: np.full(dims, scale))
+        else:
+            deviations = self._tree(lambda dims, deviation, _: np.full(dims, scale * deviation))
+        layout = Layout.of(self.shapes())
+        mean, deviations = (
+            layout.flatten(jax.tree.map(on_device, tree)) for tree in (mean, deviations)
+        )
+        return DiagonalGaussian(mean, 2 * jnp.log(deviations))
+
+    def factors(self) -> PyTree:
+        """Initial factors on the prior's variances, for `fit` to learn.
+
+        Each hidden unit has one for its weights and one for what the heads make of it. With one
+        factor for a whole layer, units that are not needed would narrow the prior of those that
+        are.
+        """
+        hidden = [{"weights": np.ones((units, 1)), "biases": np.ones(())} for units in self.hidden]
+        width = self.hidden[-1] if self.hidden else 1
+        head = {"weights": np.ones((1, width)), "biases": np.ones(())}
+        head |= {"skip": np.ones(())} if self._num_skipped else {}
+        return {"hidden": hidden, "heads": [head] * len(self.heads)}
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        return (self.num_inputs, *self.hidden)
+
+    @property
+    def _num_skipped(self) -> int:
+        """Inputs that each head sees directly."""
+        return self.num_inputs if self.hidden and self.prior == "scaled" else 0
+
+    def _tree(self, leaf: Callable[[tuple[int, ...], float, float], Any]) -> PyTree:
+        """A tree like the weights, of `leaf(shape, prior deviation, initial deviation)`.
+
+        Deviations are those of the scaled prior: a sum over many inputs or units is as wide as
+        one over few.
+        """
+        hidden = [
+            {
+                "weights": leaf((units, inputs), HIDDEN_SCALE * inputs**-0.5, inputs**-0.5),
+                "biases": leaf((units,), HIDDEN_SCALE, INITIAL_BIAS),
+            }
+            for inputs, units in pairwise(self._widths)
+        ]
+        return {"hidden": hidden, "heads": [self._head(head, leaf) for head in self.heads]}
+
+    def _head(self, head: Head, leaf: Callable) -> dict[str, Any]:
+        def weights(num_inputs: int, scale: float) -> Any:
+            deviation = scale / math.sqrt(num_inputs)
+            return leaf((head.num_outputs, num_inputs), deviation, SHARE_OF_HEADS * deviation)
+
+        scale = head.scale if self.hidden else head.skip_scale
+        tree = {"weights": weights(self._widths[-1], scale)}
+        tree["biases"] = leaf((head.num_outputs,), head.bias_scale, 0.0)
+        if self._num_skipped:
+            tree["skip"] = weights(self.num_inputs, head.skip_scale)
+        return tree
+
+    def _raised(self, tree: PyTree, level: np.ndarray) -> PyTree:
+        """The tree with `level`, one number per output, added to the biases of the heads."""
+        ends = np.cumsum([head.num_outputs for head in self.heads])[:-1]
+        for head, part in zip(tree["heads"], np.split(level, ends), strict=True):
+            head["biases"] = head["biases"] + part
+        return tree
+
+
+def outputs_of(
+    params: PyTree, inputs: Float[Any, "data inputs"], activation: Callable[[Array], Array]
+) -> Float[Array, "data outputs"]:
+    """Outputs of all heads, side by side."""
+    inputs = units = inputs.T  # one row per unit, so that nothing is transposed between layers
+    for layer in params["hidden"]:
+        units = activation(jnp.matmul(layer["weights"], units) + layer["biases"][:, None])
+    outputs = []
+    for head in params["heads"]:
+        output = jnp.matmul(head["weights"], units) + head["biases"][:, None]
+        outputs.append(output + jnp.matmul(head["skip"], inputs) if "skip" in head else output)
+    return jnp.concatenate(outputs).T
 
 
 @cache
 def model_of(activation: str) -> Callable:
     """The function from weights and inputs to outputs."""
-    return partial(mlp, activation=ACTIVATIONS[activation])
+    return partial(outputs_of, activation=ACTIVATIONS[activation])
 
 
 @cache
@@ -70,35 +217,6 @@ def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tup
     """The log-density of every row and a summary, of all that `scored_model_of` returns."""
     outputs, log_likelihoods = results
     return log_mean_exp(log_likelihoods), function(likelihood, outputs, *args)
-
-
-def shapes_of(sizes: Sequence[int]) -> list[dict[str, jax.ShapeDtypeStruct]]:
-    """Shapes and types of the weights, for layers of these sizes."""
-    shape = partial(jax.ShapeDtypeStruct, dtype=jax.dtypes.canonicalize_dtype(float))
-    return [
-        {"weights": shape((num_outputs, num_inputs)), "biases": shape((num_outputs,))}
-        for num_inputs, num_outputs in pairwise(sizes)
-    ]
-
-
-def start_of(sizes: Sequence[int], level: np.ndarray, seed: int) -> PyTree:
-    """The initial mean of q, drawn around 0 and, for the last biases, around `level`."""
-    stream = np.random.RandomState(seed)
-    start = jax.tree.map(
-        lambda leaf: stream.normal(0, INITIAL_DEVIATION, leaf.shape), shapes_of(sizes)
-    )
-    start[-1]["biases"] += level
-    return jax.tree.map(on_device, start)
-
-
-def prior_of(sizes: Sequence[int], level: np.ndarray, scale: float) -> DiagonalGaussian:
-    """Independent Gaussians around 0 or, for the last biases, around `level`."""
-    shapes = shapes_of(sizes)
-    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-    mean[-1]["biases"] += level.astype(mean[-1]["biases"].dtype)
-    layout = Layout.of(shapes)
-    log_variance = on_device(np.full(layout.size, 2 * math.log(scale)))
-    return DiagonalGaussian(layout.flatten(mean), log_variance)
 
 
 def as_wide_as(

@@ -6,22 +6,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from bbalpha.counts import NegativeBinomial, Poisson
 from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
-from bbalpha.interfaces.estimator import Estimator, Rows, Uncertainty
-from bbalpha.interfaces.settings import check_settings
-from bbalpha.interfaces.training import all_or_nothing
+from bbalpha.interfaces.bounded import UNLIMITED, Bounded
+from bbalpha.interfaces.door import check_numbers, checked
+from bbalpha.interfaces.estimator import Estimator, Uncertainty
+from bbalpha.interfaces.network import Head
+from bbalpha.interfaces.settings import COUNTS, check_settings
+from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
     HeteroscedasticGaussian,
     Likelihood,
-    Poisson,
     StudentT,
 )
 from bbalpha.predictive import predictive_mean, predictive_variance, quantiles_at_tails, tails
+
+NOISE_LEVEL = -1.0  # where log-variances start: the noise has 0.6 of the targets' deviation
+NOISE_SCALE = 0.1  # initial prior deviation of log-variances: first the means are to be found
+NOISE_BIAS_SCALE = 1.5  # prior deviation of the log-variance at the center of the inputs
+# Limits on logarithms; beyond them variances and rates change only linearly.
+LOWEST_NOISE, HIGHEST_NOISE = np.log(1e-6), np.log(4.0)  # relative to the targets' variance
+HIGHEST_COUNT = 3.0  # log-rate above that of the average count: 20 times as many
 
 HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a logarithm
 
@@ -38,18 +48,25 @@ class Described(NamedTuple):
 class BBAlphaRegressor(RegressorMixin, Estimator):
     """A Bayesian neural network for regression on one or several targets, trained with BB-α.
 
-    Likelihoods: "gaussian" (the default), "heteroscedastic" (the noise depends on the inputs),
-    "student_t" (outliers) and "poisson" (counts). Inputs are standardized internally, and so are
-    targets other than counts. Noise variances are learned. `__init__` explains the other settings.
+    Likelihoods: "heteroscedastic" (the default: the noise may depend on the inputs), "gaussian"
+    (the same noise everywhere), "student_t" (outliers), "poisson" (counts) and "negative_binomial"
+    (counts that vary more). Inputs are standardized internally, and so are targets other than
+    counts. Noise variances are learned. `__init__` explains the other settings.
+
+    Predictions stay bounded everywhere. Inputs are clipped to the training range, widened by half
+    its width at each end; `outside(X)` tells which. Noise variances beyond four times the variance
+    of the targets, and rates beyond twenty times the average count, grow linearly with the output
+    of the network instead of exponentially.
 
     Attributes:
         posterior_: The `Posterior` of the weights, in standardized units; `posterior_.hyperparams`
             is the likelihood with the learned noise.
-        input_units_: The `Standardizer` of the inputs.
+        input_units_: Mean, scale and limits of each column of the inputs.
         target_units_: The `Standardizer` of the targets.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.
+        encoder_: The `TableEncoder` of a DataFrame, or None.
         n_outputs_: Number of columns of the targets.
 
     >>> import numpy as np
@@ -61,7 +78,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     3.0 ± 1.0
     """
 
-    _likelihoods = ("gaussian", "heteroscedastic", "student_t", "poisson")
+    _likelihoods = ("heteroscedastic", "gaussian", "student_t", *COUNTS)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BBAlphaRegressor":
         """Learn from one more piece of the data.
@@ -140,14 +157,13 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.likelihood == "poisson"
+        tags.target_tags.positive_only = self.likelihood in COUNTS
         return tags
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Both as float64 matrices."""
-        X, y = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, y_numeric=True, multi_output=True
-        )
+        check_numbers(y)
+        X, y = checked(self, X, y, reset=reset, y_numeric=True, multi_output=True)
         if reset:
             self._is_vector = y.ndim == 1
             self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
@@ -156,9 +172,9 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"y must have {self.n_outputs_} columns, as in the first fit; got {y.shape[1]}."
             )
-        if self.likelihood == "poisson" and not ((y >= 0) & (y == np.floor(y))).all():
+        if self.likelihood in COUNTS and not ((y >= 0) & (y == np.floor(y))).all():
             wrong = y[(y < 0) | (y != np.floor(y))][0]
-            raise ValueError(f"y must hold counts for likelihood='poisson'; got {wrong}.")
+            raise ValueError(f"y must hold counts for likelihood={self.likelihood!r}; got {wrong}.")
         return X, y
 
     def _described(self, X: Any, levels: Any = (), y: Any = None) -> Described:
@@ -193,31 +209,46 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         self._is_vector = bool(facts["is_vector"]) and self.n_outputs_ == 1
 
     def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
-        if self.likelihood == "poisson":
+        if self.likelihood in COUNTS:
             return Standardizer(np.zeros(self.n_outputs_), np.ones(self.n_outputs_))
         return standardize(y, weights)[1]
 
-    def _new_likelihood(self) -> Likelihood:
+    def _new_likelihood(self, level: np.ndarray) -> Likelihood:
         zeros = np.zeros(self.n_outputs_)
-        match self.likelihood:
-            case "heteroscedastic":
-                return HeteroscedasticGaussian()
+        match self._likelihood:
             case "student_t":
                 return StudentT(on_device(zeros), on_device(zeros + LOG_DEGREES_OF_FREEDOM))
             case "poisson":
-                return Poisson()
+                return Bounded(Poisson(), level - UNLIMITED, level + HIGHEST_COUNT)
+            case "negative_binomial":
+                counts = NegativeBinomial(on_device(zeros))
+                return Bounded(counts, level - UNLIMITED, level + HIGHEST_COUNT)
+            case "heteroscedastic":
+                lower = np.concatenate([zeros - UNLIMITED, zeros + LOWEST_NOISE])
+                upper = np.concatenate([zeros + UNLIMITED, zeros + HIGHEST_NOISE])
+                return Bounded(HeteroscedasticGaussian(), lower, upper)
             case _:
                 return Gaussian(on_device(zeros))
 
-    def _num_outputs(self) -> int:
-        return self.n_outputs_ * (2 if self.likelihood == "heteroscedastic" else 1)
+    def _heads(self) -> tuple[Head, ...]:
+        targets = Head(self.n_outputs_)
+        if self._likelihood != "heteroscedastic":
+            return (targets,)
+        return targets, Head(self.n_outputs_, NOISE_SCALE, NOISE_SCALE, NOISE_BIAS_SCALE)
 
     def _level(self, rows: Rows) -> np.ndarray:
-        """The typical value of each output: 0 in standardized units, the log-rate for counts."""
-        if self.likelihood != "poisson":
-            return np.zeros(self._num_outputs())
-        totals = rows.sample_weight @ rows.targets + HALF_A_COUNT
-        return np.log(totals / rows.sample_weight.sum())
+        """The typical value of each output in the units of the network."""
+        if self.likelihood in COUNTS:
+            totals = rows.sample_weight @ rows.targets + HALF_A_COUNT
+            return np.log(totals / rows.sample_weight.sum())
+        zeros = np.zeros(self.n_outputs_)
+        noise = [zeros + NOISE_LEVEL] if self._likelihood == "heteroscedastic" else []
+        return np.concatenate([zeros, *noise])
+
+    @property
+    def _likelihood(self) -> str:
+        """The name of the likelihood, of which the first is the default."""
+        return self._likelihoods[0] if self.likelihood == "auto" else self.likelihood
 
     def _strata(self, rows: Rows) -> None:
         return None

@@ -25,6 +25,7 @@ MOST_INNER_STEPS = 300
 SMALLEST_STEP = 1e-9
 DENSE = 1000  # sites up to which Newton's equations are solved directly
 INNER_SHARE = 2.0  # times the outer tolerance, to which the inner loop converges
+INNER_GAP = 1e-5  # posterior deviations, at most, for an energy to count
 FASTER, MOST_FAST, SLOWEST = 1.3, 30.0, 1e-3  # outer steps, relative to the safe one
 ROUNDING = 1e-12  # relative; of energies
 
@@ -113,7 +114,9 @@ def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> 
         tilted = inner.tilted
         gaps = moment_gap(marginal, tilted.mean, tilted.variance, tilted.exists)
         allowed = state.energy + ROUNDING * jnp.abs(inner.value)
-        is_lower = (inner.value <= allowed) & jnp.all(marginal.precision > 0)
+        # Short of its maximum the inner loop would show an energy that is too low.
+        is_lower = (inner.value <= allowed) & (inner.gap <= INNER_GAP)
+        is_lower &= jnp.all(marginal.precision > 0)
         precision = 1 / tilted.variance
         safe = Natural(precision, precision * tilted.mean)
         speed = jnp.minimum(FASTER * jnp.maximum(state.speed, 1.0), MOST_FAST)
@@ -132,9 +135,18 @@ def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> 
         energies = state.energies.at[state.num_steps].set(kept.energy)
         return kept._replace(energies=energies, num_steps=state.num_steps + 1)
 
-    marginal = problem.family.moments(start).marginal
-    first = Outer(
-        sites=start,
+    return jax.lax.while_loop(
+        lambda state: (state.num_steps < max_steps) & ~state.converged & (state.speed > SLOWEST),
+        body,
+        _first_outer(problem, start, max_steps),
+    )
+
+
+def _first_outer(problem: MinMax, sites: Natural, max_steps: int) -> Outer:
+    """The state before the first outer step, which leaves γ as it is."""
+    marginal = problem.family.moments(sites).marginal
+    return Outer(
+        sites=sites,
         centers=Centers(marginal.mean, 1 / jnp.sqrt(marginal.precision)),
         energy=jnp.array(jnp.inf),
         marginal=marginal,
@@ -143,11 +155,6 @@ def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> 
         energies=jnp.full(max_steps, jnp.nan),
         num_steps=jnp.array(0),
         converged=jnp.array(False),
-    )
-    return jax.lax.while_loop(
-        lambda state: (state.num_steps < max_steps) & ~state.converged & (state.speed > SLOWEST),
-        body,
-        first,
     )
 
 

@@ -27,7 +27,8 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 0.02  # posterior deviations
 FEWEST_ROUNDS = 20
-STEP = 1.0  # times the number of workers, because each site is that much wider than q
+STEP = 0.5  # times the number of workers, because each site is that much wider than q
+CONSTANT_ROUNDS = 30  # after which steps shrink as 1/round
 
 
 def snep(
@@ -125,9 +126,10 @@ def serve(
     """Q averaged over the last half of the rounds, how many there were, and whether it settled."""
     sites = [worker.site() for worker in workers]
     history: list[Message] = []
-    for _ in range(max_rounds):
+    for number in range(max_rounds):
         q = _product(sites)
-        sites = [worker.update(q, STEP * len(workers)) for worker in workers]
+        step = STEP * len(workers) * min(1.0, CONSTANT_ROUNDS / (number + 1))
+        sites = [worker.update(q, step) for worker in workers]
         history.append(_product(sites))
         quarter = len(history) // 4
         if len(history) >= FEWEST_ROUNDS and len(history) % 4 == 0:

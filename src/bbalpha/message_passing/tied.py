@@ -215,22 +215,12 @@ def tied_program(
             is_fine & (gap <= tolerance) & (sums.skipped == 0),
         )
 
-    nothing = jnp.full(schedule.max_epochs, jnp.nan)
-    start = Passes(
-        family.start(),
-        jnp.array(1.0),
-        jnp.array(jnp.inf),
-        nothing,
-        jnp.zeros(schedule.max_epochs, int),
-        jnp.array(0),
-        jnp.array(False),
-    )
     state = jax.lax.while_loop(
         lambda state: (
             (state.num_epochs < schedule.max_epochs) & ~state.converged & (state.step > STEP_FLOOR)
         ),
         body,
-        start,
+        _first_pass(family, schedule),
     )
     energy = energy_of_site(family, state.site, alpha, schedule)
     return Found(
@@ -242,6 +232,18 @@ def tied_program(
         state.skipped,
         state.num_epochs,
         state.converged,
+    )
+
+
+def _first_pass(family: FullTied | DiagonalTied, schedule: Schedule) -> Passes:
+    return Passes(
+        site=family.start(),
+        step=jnp.array(1.0),
+        gap=jnp.array(jnp.inf),
+        energies=jnp.full(schedule.max_epochs, jnp.nan),
+        skipped=jnp.zeros(schedule.max_epochs, int),
+        num_epochs=jnp.array(0),
+        converged=jnp.array(False),
     )
 
 

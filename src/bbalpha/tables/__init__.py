@@ -4,20 +4,10 @@
 predict, and `write_table` writes a table. All of them raise `TableError`, with a message of one
 sentence, when a file or a stored encoding is invalid.
 
-The modules need pandas and pyarrow, which the extra `cli` installs, but not jax.
+The modules need pandas and pyarrow, which the extra `cli` installs, but not jax. The names stand in
+`__init__.pyi`. Each is loaded when it is first used, so that `messages` needs neither.
 """
 
-from bbalpha.tables.encoder import Column, Encoder, drop_columns
-from bbalpha.tables.files import read_table, write_table
-from bbalpha.tables.messages import TableError
-from bbalpha.tables.target import Target
+import lazy_loader
 
-__all__ = [
-    "Column",
-    "Encoder",
-    "TableError",
-    "Target",
-    "drop_columns",
-    "read_table",
-    "write_table",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

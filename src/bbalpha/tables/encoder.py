@@ -1,64 +1,96 @@
 """The encoder: the columns of a table as the features of a model.
 
-A column of numbers is one feature, and so is a column of dates (days since 1970-01-01). A column of
-text is one feature per category, of which at most one is 1. The model file stores as JSON what each
-column was in training, and a new table must agree with it.
+Numbers, dates, booleans and texts each have their own rules (`value_columns`, `text_column`). A
+column that cannot help is ignored, and says why. The model file stores as JSON what each column was
+in training, and a new table must agree with it.
 """
 
-import sys
+import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas
 
 from bbalpha.tables import cells as cells_of
+from bbalpha.tables.effects import outputs_of
+from bbalpha.tables.files import decimal_commas, names_of, select_column
 from bbalpha.tables.messages import (
     TableError,
     check_choice,
     check_has_column,
     check_keys,
     check_names,
+    check_texts,
     is_text,
     join,
     listing,
     nearest,
-    option,
     quote,
 )
+from bbalpha.tables.numerals import PLAIN_NOTATION
+from bbalpha.tables.reading import Habits, Reading, first_reading, next_reading
+from bbalpha.tables.text_column import TextColumn, why_texts_cannot_help
+from bbalpha.tables.value_columns import BooleanColumn, DateColumn, NumberColumn
 
-KINDS = ("number", "date", "text")
-COLUMN_KEYS = ("name", "kind", "categories", "fill")
-
-MAX_CATEGORIES = 1000
-MAX_NEW_CATEGORIES = 20  # allowed even if most rows bring a category of their own
 MAX_FEATURES = 100_000
+MAX_TOKENS = 100  # texts that mark missing cells
+LONGEST_REASON = 300  # characters
+LEAST_ROWS = 5  # rows that a feature of zeros and ones needs on either side,
+LEAST_SHARE = 20  # or one row in so many in a small table, but at least
+LEAST_OF_ALL = 2
+UNNAMED = re.compile(r"Unnamed: \d+")  # as pandas and `read_table` name a column without a name
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of the training table.
+class IgnoredColumn:
+    """A column that makes no feature.
 
     Attributes:
         name: Its name in the header.
-        kind: "number", "date" or "text".
-        categories: The distinct texts of a text column, sorted; a last entry None stands for
-            missing texts if the training table had any.
-        fill: The replacement for a missing number or date (in days); None to refuse missing cells.
+        reason: Why, as the end of a sentence that begins with the column.
     """
 
     name: str
-    kind: str
-    categories: tuple[str | None, ...] = ()
-    fill: float | None = None
+    reason: str
+    kind = "ignored"
+    feature_names = ()
 
     @property
-    def feature_names(self) -> list[str]:
-        """The name of each feature: the name of the column, or color=red for each category."""
-        if self.kind != "text":
-            return [self.name]
-        return [f"{self.name}={'' if text is None else text}" for text in self.categories]
+    def words(self) -> str:
+        """The column in words."""
+        return f"ignored: {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as an object for JSON."""
+        return {"name": self.name, "kind": self.kind, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, entry: dict[str, Any], what: str) -> "IgnoredColumn":
+        """Return the column that `to_json` described, if it could have."""
+        check_keys(entry, ("name", "kind", "reason"), what)
+        reason = entry["reason"]
+        if not is_text(reason) or not reason.isprintable() or len(reason) > LONGEST_REASON:
+            raise TableError(f"the reason of {what} must be a short text; got {quote(reason)}.")
+        return cls(entry["name"], reason)
+
+
+Column = NumberColumn | DateColumn | BooleanColumn | TextColumn | IgnoredColumn
+VALUE_COLUMNS = {"number": NumberColumn, "date": DateColumn, "boolean": BooleanColumn}
+COLUMNS = VALUE_COLUMNS | {"text": TextColumn, "ignored": IgnoredColumn}
+
+
+class EncodedRows(NamedTuple):
+    """The features of a table, and what there is to say about its cells.
+
+    Attributes:
+        features: float64 of shape (rows, features).
+        notes: Sentences about missing cells and unseen texts, with their counts.
+    """
+
+    features: np.ndarray
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,90 +99,128 @@ class Encoder:
 
     Attributes:
         columns: In the order of the training table.
+        missing: Texts that mark missing cells, besides the usual ones.
 
     >>> import pandas
     >>> from bbalpha.tables import Encoder
-    >>> frame = pandas.DataFrame({"size": ["1.5", "2"], "color": ["red", "blue"]})
+    >>> frame = pandas.DataFrame({"size": ["$1.5", "$2"] * 3, "color": ["red", "blue"] * 3})
     >>> encoder = Encoder.learn(frame)
     >>> encoder.feature_names
     ['size', 'color=blue', 'color=red']
-    >>> encoder.encode(frame).tolist()
+    >>> encoder.encode(frame)[:2].tolist()
     [[1.5, 0.0, 1.0], [2.0, 1.0, 0.0]]
+    >>> encoder.columns[0].words
+    'number in $, 1.75 if missing'
     """
 
     columns: tuple[Column, ...]
+    missing: tuple[str, ...] = ()
 
     @classmethod
-    def learn(
-        cls, frame: pandas.DataFrame, *, text: Sequence[str] = (), impute: str | None = None
-    ) -> "Encoder":
-        """Return the encoder of a training table.
+    def learn(cls, frame: Any, targets: np.ndarray | None = None, **options: Any) -> "Encoder":
+        """Return the encoder of a training table; see `learn_and_encode`."""
+        return cls.learn_and_encode(frame, targets, **options)[0]
 
-        A column holds numbers, or dates as in ISO 8601, if more than half of its present cells do;
-        any other cell in it is then refused. Otherwise it holds text. Booleans are text.
+    @classmethod
+    def learn_and_encode(
+        cls,
+        frame: Any,
+        targets: np.ndarray | None = None,
+        *,
+        text: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        dayfirst: bool | None = None,
+    ) -> tuple["Encoder", np.ndarray]:
+        """Return the encoder of a training table, and the features of its rows.
+
+        The features are those of `encode`, except for the effects of categories, which leave out
+        what the row's own target tells.
 
         Args:
-            frame: The input columns, as `read_table` returns them, without the target.
+            frame: The input columns without the target, as a pandas DataFrame or an arrow table.
+            targets: Numbers as floats, or labels of any other type; without them, texts have no
+                effects.
             text: Columns to treat as text, whatever they hold.
-            impute: "median" to fill missing numbers and dates with the median of their column, here
-                and in new tables; None to refuse them.
+            missing: Texts that mark missing cells, besides the usual ones.
+            dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
 
         Raises:
-            TableError: If a column cannot be encoded.
+            TableError: If a column cannot be encoded, or if none can help.
         """
-        check_choice(impute, (None, "median"), "impute")
-        names = list(frame.columns)
+        names = names_of(frame)
         if not names:
             raise TableError("the table has no column besides the target.")
         check_names(names, "the table")
         for name in text:
             check_has_column(names, name, "--text")
-        readings = [_Reading(name, frame[name], as_text=name in text) for name in names]
-        _check_some_present(readings)
-        if impute is None:
-            _check_present([reading for reading in readings if reading.kind != "text"])
-        columns = tuple(reading.column(impute=impute is not None) for reading in readings)
+        habits = Habits(tuple(missing), dayfirst, decimal_commas(frame))
+        outputs = None if targets is None else outputs_of(targets)
+        columns, blocks, masks = [], [], set()
+        for name in names:
+            series = select_column(frame, name)
+            reading = first_reading(name, series, habits, as_text=name in text)
+            column, block = _learned(reading, outputs, masks)
+            columns.append(column)
+            blocks += [] if block is None else [block]
+        _check_some_help(columns)
         _check_num_features(columns)
-        return cls(columns)
+        return cls(tuple(columns), habits.missing), np.concatenate(blocks, axis=1)
 
-    def encode(
-        self, frame: pandas.DataFrame, *, unknown: str = "error", allowed: Sequence[str] = ()
-    ) -> np.ndarray:
-        """Return the features of a table, float64 of shape (rows, features).
+    def read(
+        self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
+    ) -> EncodedRows:
+        """Return the features of a table, and notes about its cells.
 
         A row's features depend on that row alone; the order of the columns does not matter.
 
         Args:
-            frame: A table with the columns of the training table.
-            unknown: "error" to refuse a text that the training table did not have, "ignore" to
-                encode it as zeros.
+            frame: A table with the columns of the training table; ignored ones may be absent.
+            unknown: What to do with a text that the training table did not have: "other" pools it
+                with the rare ones, "error" refuses it.
             allowed: Other columns that the table may have, such as the target.
 
         Raises:
             TableError: If the table lacks a column or has another one, or if a cell cannot be
                 encoded.
         """
-        check_choice(unknown, ("error", "ignore"), "unknown")
-        self._check_columns(list(frame.columns), allowed)
-        readings = [_Reading(c.name, frame[c.name], known=c) for c in self.columns]
-        pairs = list(zip(readings, self.columns, strict=True))
-        _check_present([r for r, c in pairs if c.kind != "text" and c.fill is None], known=True)
-        blocks = [reading.features(column, unknown) for reading, column in pairs]
-        return np.concatenate(blocks, axis=1)
+        check_choice(unknown, ("other", "error"), "unknown")
+        self._check_columns(names_of(frame), allowed)
+        blocks, notes = [], []
+        for column in self.columns:
+            if isinstance(column, IgnoredColumn):
+                continue
+            reading = self._next_reading(column, frame)
+            is_text_column = isinstance(column, TextColumn)
+            block = column.encode(reading, unknown) if is_text_column else column.encode(reading)
+            blocks.append(block.features)
+            notes += [f"column {quote(column.name)}: {note}." for note in block.notes]
+        return EncodedRows(np.concatenate(blocks, axis=1), tuple(notes))
+
+    def encode(
+        self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
+    ) -> np.ndarray:
+        """Return the features of a table, without the notes of `read`."""
+        return self.read(frame, unknown=unknown, allowed=allowed).features
 
     @property
     def feature_names(self) -> list[str]:
         """The name of each feature, in the order of `encode`."""
         return [name for column in self.columns for name in column.feature_names]
 
+    @property
+    def summary(self) -> dict[str, str]:
+        """What each column became, in words."""
+        return {column.name: column.words for column in self.columns}
+
+    @property
+    def ignored(self) -> tuple[IgnoredColumn, ...]:
+        """The columns that make no feature."""
+        return tuple(column for column in self.columns if isinstance(column, IgnoredColumn))
+
     def to_json(self) -> dict[str, Any]:
-        """The encoder as an object for JSON."""
-        return {
-            "columns": [
-                {"name": c.name, "kind": c.kind, "categories": list(c.categories), "fill": c.fill}
-                for c in self.columns
-            ]
-        }
+        """The encoder as an object for JSON, with the words of each column for readers."""
+        columns = [column.to_json() | {"words": column.words} for column in self.columns]
+        return {"columns": columns, "missing": list(self.missing)}
 
     @classmethod
     def from_json(cls, obj: Any) -> "Encoder":
@@ -162,24 +232,33 @@ class Encoder:
         Raises:
             TableError: If `to_json` could not have returned it.
         """
-        check_keys(obj, ("columns",), "the encoder")
-        if not isinstance(obj["columns"], list) or not obj["columns"]:
-            raise TableError(
-                f"the encoder must list its columns; got columns={quote(obj['columns'])}."
-            )
-        for number, entry in enumerate(obj["columns"], start=1):
-            check_keys(entry, COLUMN_KEYS, f"column {number} of the encoder")
-        check_names([entry["name"] for entry in obj["columns"]], "the encoder")
-        columns = tuple(_column_from_json(**entry) for entry in obj["columns"])
+        check_keys(obj, ("columns", "missing"), "the encoder")
+        entries = obj["columns"]
+        if not isinstance(entries, list) or not entries:
+            raise TableError(f"the encoder must list its columns; got columns={quote(entries)}.")
+        for number, entry in enumerate(entries, start=1):
+            check_keys(entry, None, f"column {number} of the encoder")
+        check_names([entry.get("name") for entry in entries], "the encoder")
+        missing = check_texts(obj["missing"], "the missing texts of the encoder", MAX_TOKENS)
+        columns = [_column_from_json(entry) for entry in entries]
+        _check_some_help(columns)
         _check_num_features(columns)
-        return cls(columns)
+        return cls(tuple(columns), missing)
+
+    def _next_reading(self, column: Any, frame: Any) -> Reading:
+        habits = Habits(self.missing, getattr(column, "dayfirst", None), decimal_commas(frame))
+        notation = getattr(column, "notation", PLAIN_NOTATION)
+        series = select_column(frame, column.name)
+        return next_reading(column.name, series, column.kind, notation, habits)
 
     def _check_columns(self, names: list[Any], allowed: Sequence[str]) -> None:
         """Raise if the table lacks a column of the encoder or has one that is not allowed."""
         check_names(names, "the table")
-        present, expected = set(names), {column.name for column in self.columns}
-        extra = [name for name in names if name not in expected and name not in allowed]
-        absent = [column.name for column in self.columns if column.name not in present]
+        expected = {column.name: column.kind != "ignored" for column in self.columns}
+        known = {*expected, *allowed}
+        extra = [name for name in names if name not in known and not UNNAMED.fullmatch(name)]
+        present = set(names)
+        absent = [name for name, is_needed in expected.items() if is_needed and name not in present]
         if absent:
             raise TableError(
                 f"the table lacks {_with_nearest(absent, extra)}, which the training table had."
@@ -191,145 +270,73 @@ class Encoder:
             )
 
 
-class _Reading:
-    """The cells of one column, and their values if they are numbers or dates."""
-
-    def __init__(self, name, series, as_text=False, known=None):
-        self.name, self.known = name, known
-        self.cells = cells_of.column_cells(series)
-        found = cells_of.kind_of(self.cells)
-        if found is None:
-            raise TableError(
-                f"column {quote(name)} must hold numbers, dates or texts; "
-                f"got {_type_name(self.cells, series)}{self._remedy('--drop')}."
-            )
-        self.missing = cells_of.is_missing(self.cells)
-        self.kind = known.kind if known else "text" if as_text else found
-        self.values: Any = self._checked_values()
-
-    def column(self, impute):
-        """The column as the training table defines it."""
-        if self.kind == "text":
-            return Column(self.name, "text", self._categories())
-        return Column(self.name, self.kind, fill=self._median() if impute else None)
-
-    def features(self, column, unknown):
-        """The block of the matrix for this column."""
-        if self.kind != "text":
-            return np.where(self.missing, column.fill or 0.0, self.values)[:, None]
-        codes = cells_of.codes(cells_of.texts(self.cells), column.categories)
-        if unknown == "error" and (codes < 0).any():
-            self._refuse_unseen(int((codes < 0).argmax()), column)
-        block = np.zeros((len(codes), len(column.categories)))
-        (rows,) = np.nonzero(codes >= 0)
-        block[rows, codes[rows]] = 1.0
-        return block
-
-    def _checked_values(self):
-        """The numbers or days, NaN where missing; any other cell is refused."""
-        if self.kind == "text":
-            return None
-        values = {"number": cells_of.numbers, "date": cells_of.days}[self.kind](self.cells)
-        bad = ~np.isfinite(values) & ~self.missing
-        if bad.any():
-            rule = {"number": "finite numbers", "date": "dates like 2024-12-31"}[self.kind]
-            value = cells_of.texts(self.cells)[int(bad.argmax())].as_py()
-            others = f", the first of {bad.sum()}" if bad.sum() > 1 else ""
-            raise TableError(
-                f"column {quote(self.name)} must hold {rule}; got {quote(value)} in row "
-                f"{bad.argmax() + 1}{others}{self._remedy('--text', '--drop')}."
-            )
-        return values
-
-    def _categories(self):
-        texts = cells_of.texts(self.cells)
-        categories = cells_of.distinct_texts(texts)
-        remedy = f"; drop it with {option('--drop', self.name)}"
-        consequence = "it cannot help to predict new rows"
-        check_repeats(categories, len(texts), f"column {quote(self.name)}", consequence, remedy)
-        return (*categories, None) if self.missing.any() else tuple(categories)
-
-    def _median(self):
-        # Halved first, so that the mean of two large numbers does not overflow.
-        return 2 * float(np.median(self.values[~self.missing] / 2))
-
-    def _remedy(self, *flags):
-        """What to add to the command; for a fitted model, only the file can change."""
-        if self.known:
-            return " (correct it in the file)"
-        effects = {"--text": "treats the column as text", "--drop": "leaves it out"}
-        return " (" + ", ".join(f"{option(f, self.name)} {effects[f]}" for f in flags) + ")"
-
-    def _refuse_unseen(self, row, column):
-        value = cells_of.texts(self.cells)[row].as_py()
-        found = "a missing value" if value is None else quote(value)
-        known = [text for text in column.categories if text is not None]
-        raise TableError(
-            f"column {quote(self.name)} has {found} in row {row + 1}, but the training table had "
-            f"only {listing(known)} (--unknown ignore treats it as none of them)."
-        )
-
-
-def drop_columns(frame: pandas.DataFrame, names: Sequence[str]) -> pandas.DataFrame:
+def drop_columns(frame: Any, names: Sequence[str]) -> Any:
     """Return the table without the columns of these names.
 
     Raises:
         TableError: If the table lacks one of them; the message suggests the nearest.
     """
     for name in names:
-        check_has_column(list(frame.columns), name, "--drop")
-    return frame.drop(columns=list(names))
+        check_has_column(names_of(frame), name, "--drop")
+    kept = [name for name in names_of(frame) if name not in set(names)]
+    return frame.select(kept) if hasattr(frame, "select") else frame[kept]
 
 
-def check_repeats(
-    texts: Sequence[str], num_rows: int, what: str, consequence: str, remedy: str = ""
-) -> None:
-    """Raise if there are so many distinct texts that new rows will hardly repeat them.
+def _learned(
+    reading: Reading, outputs: np.ndarray | None, masks: set[bytes]
+) -> tuple[Column, np.ndarray | None]:
+    """A column of the training table and its features.
 
     Args:
-        texts: The distinct texts.
-        num_rows: The rows of the table.
-        what: The column that holds them, for the message.
-        consequence: What follows if rows do not share their texts, for the message.
-        remedy: What to do about it, for the message.
+        reading: The cells.
+        outputs: The targets, for effects.
+        masks: Where cells of earlier columns are missing; equal indicators would count twice.
     """
-    num = len(texts)
-    if num > MAX_CATEGORIES:
-        raise TableError(
-            f"{what} has {num} different texts, more than the limit of {MAX_CATEGORIES}{remedy}."
-        )
-    if num > MAX_NEW_CATEGORIES and 2 * num > num_rows:
-        found = f"{num} different texts in {num_rows} rows"
-        found = "a different text in every row" if num == num_rows else found
-        raise TableError(f"{what} has {found}, so {consequence}{remedy}.")
+    num_rows = len(reading.cells)
+    least = min(LEAST_ROWS, max(LEAST_OF_ALL, math.ceil(num_rows / LEAST_SHARE)))
+    if reason := _why_ignored(reading):
+        return IgnoredColumn(reading.name, reason), None
+    if reading.kind == "text":
+        column, effects = TextColumn.learn(reading, least, outputs)
+        if reason := column.why_useless(least):
+            return IgnoredColumn(reading.name, reason), None
+        return column, column.encode(reading, "other", effects).features
+    column = VALUE_COLUMNS[reading.kind].learn(reading, least)
+    if column.indicator:
+        mask = np.packbits(reading.missing).tobytes()
+        column = replace(column, indicator=mask not in masks)
+        masks.add(mask)
+    return column, column.encode(reading).features
 
 
-def _check_some_present(readings: Sequence[_Reading]) -> None:
-    """Raise if all cells of a column are missing, naming every such column."""
-    empty = [reading.name for reading in readings if reading.missing.all()]
-    if empty:
-        drops = " ".join(option("--drop", name) for name in empty)
-        names = join([quote(name) for name in empty])
-        if len(empty) == 1:
-            raise TableError(f"column {names} is empty; drop it with {drops}.")
-        raise TableError(f"columns {names} are empty; drop them with {drops}.")
+def _why_ignored(reading: Reading) -> str | None:
+    """Why a column of the training table cannot help, or None if it may."""
+    if reading.kind == "empty":
+        return "is empty"
+    if reading.kind == "text":
+        return why_texts_cannot_help(reading)
+    present = reading.values[~reading.missing]
+    if present.min() == present.max() and len(present) > 1:
+        value = quote(cells_of.texts(reading.cells.drop_null())[0].as_py())
+        return f"is {value} in every row that has a value"
+    if UNNAMED.fullmatch(reading.name) and np.all(np.diff(np.sort(present)) == 1):
+        return "numbers the rows"
+    return None
 
 
-def _check_present(readings: Sequence[_Reading], known: bool = False) -> None:
-    """Raise if numbers or dates are missing, with the count for every column."""
-    counts = [(r.name, int(r.missing.sum())) for r in readings if r.missing.any()]
-    if not counts:
+def _check_some_help(columns: Sequence[Column]) -> None:
+    """Raise unless some column makes a feature, with the reasons of all."""
+    ignored = [column for column in columns if isinstance(column, IgnoredColumn)]
+    if len(ignored) < len(columns):
         return
-    found = join([f"{count} in {quote(name)}" for name, count in counts])
-    remedy = "a model fitted with --impute median" if known else "--impute median"
+    reasons = [f"{quote(column.name)} {column.reason}" for column in ignored[:5]]
     raise TableError(
-        f"numbers and dates must not be missing; got missing cells: {found} "
-        f"({remedy} fills them with the median of their column)."
+        f"no column of the table can help to predict: {join(reasons, len(columns) - 5)}."
     )
 
 
 def _check_num_features(columns: Sequence[Column]) -> None:
-    num = sum(len(c.categories) if c.kind == "text" else 1 for c in columns)
+    num = sum(len(column.feature_names) for column in columns)
     if num > MAX_FEATURES:
         raise TableError(f"the columns must make at most {MAX_FEATURES} features; got {num}.")
 
@@ -341,37 +348,13 @@ def _with_nearest(absent: list[str], others: list[str]) -> str:
     return join(words, len(absent) - len(words))
 
 
-def _type_name(cells: Any, series: Any) -> str:
-    return f"the type {series.dtype if cells is None else cells.type}"
-
-
-def _column_from_json(name: str, kind: Any, categories: Any, fill: Any) -> Column:
-    what = f"column {quote(name)} of the encoder"
-    check_choice(kind, KINDS, f"the kind of {what}")
-    if kind == "text":
-        _check_categories(categories, what)
-    elif categories != []:
-        raise TableError(f"{what} must have no categories; got {quote(categories)}.")
-    return Column(name, kind, tuple(categories), _checked_fill(fill, kind, what))
-
-
-def _check_categories(categories: Any, what: str) -> None:
-    if not isinstance(categories, list) or not 0 < len(categories) <= MAX_CATEGORIES + 1:
-        raise TableError(
-            f"{what} must list 1 to {MAX_CATEGORIES + 1} categories; got {quote(categories)}."
-        )
-    for text in categories:
-        if text is not None and not is_text(text):
-            raise TableError(f"{what} must have texts for categories; got {quote(text)}.")
-    if len(set(categories)) < len(categories):
-        raise TableError(f"{what} must have distinct categories; got {listing(categories)}.")
-
-
-def _checked_fill(fill: Any, kind: str, what: str) -> float | None:
-    if fill is None:
-        return None
-    if kind == "text" or isinstance(fill, bool) or not isinstance(fill, int | float):
-        raise TableError(f"{what} must have a number to fill in, or none; got {quote(fill)}.")
-    if not abs(fill) <= sys.float_info.max:  # refuses NaN, too
-        raise TableError(f"{what} must have a finite number to fill in; got {quote(fill)}.")
-    return float(fill)
+def _column_from_json(entry: dict[str, Any]) -> Column:
+    what = f"column {quote(entry['name'])} of the encoder"
+    kind: Any = entry.get("kind")
+    check_choice(kind, tuple(COLUMNS), f"the kind of {what}")
+    words = entry.get("words")
+    rest = {key: value for key, value in entry.items() if key != "words"}
+    column = COLUMNS[kind].from_json(rest, what)
+    if words != column.words:
+        raise TableError(f"the words of {what} must describe it; got {quote(words)}.")
+    return column

@@ -13,13 +13,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import pandas
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 
 from bbalpha.files import replacing
-from bbalpha.tables.cells import typed_cells
-from bbalpha.tables.delimited import table_of_text
+from bbalpha.tables.delimited import DECIMAL_COMMAS, table_of_text
 from bbalpha.tables.messages import TableError, check_names
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -31,14 +30,13 @@ OTHER_SUFFIXES = (*SPREADSHEET_SUFFIXES, ".json", ".jsonl")
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_table(path: str | Path) -> pandas.DataFrame:
+def read_table(path: str | Path) -> pyarrow.Table:
     """Return the table of a CSV or Parquet file.
 
     A file is Parquet if its name ends in .parquet or .pq; any other file is read as CSV, after
     decompression if its name ends in .gz, .bz2, .xz, .zip or .zst. The first lines tell the
-    delimiter: comma, semicolon, tab, vertical bar or white space. White space around names and
-    cells is removed; empty cells, NA, N/A, NaN, null, None, ? and - are missing. If the delimiter
-    is not a comma, numbers may have a decimal comma.
+    delimiter: comma, semicolon, tab, vertical bar or white space. Cells stay as they are written;
+    `Encoder` and `Target` read them.
 
     Args:
         path: The file.
@@ -55,17 +53,38 @@ def read_table(path: str | Path) -> pandas.DataFrame:
     table: Any = _parquet_table(data, path) if is_parquet else table_of_text(data, path)
     if table.num_rows == 0:
         raise TableError(f"{path} has no rows below its header.")
-    columns = [typed_cells(column) for column in table.columns]
-    return pyarrow.table(columns, names=table.column_names).to_pandas(date_as_object=False)
+    return table
 
 
-def write_table(frame: pandas.DataFrame, path: str | Path) -> None:
+def names_of(frame: Any) -> list[Any]:
+    """The names of the columns of an arrow table or a pandas DataFrame."""
+    return list(frame.column_names if isinstance(frame, pyarrow.Table) else frame.columns)
+
+
+def select_column(frame: Any, name: str) -> Any:
+    """A column of an arrow table or a pandas DataFrame."""
+    return frame.column(name) if isinstance(frame, pyarrow.Table) else frame[name]
+
+
+def select_rows(frame: Any, mask: np.ndarray) -> Any:
+    """The rows of an arrow table or a pandas DataFrame where the mask is true."""
+    is_arrow = isinstance(frame, pyarrow.Table)
+    return frame.filter(pyarrow.array(mask)) if is_arrow else frame[mask]
+
+
+def decimal_commas(frame: Any) -> bool:
+    """Whether a table comes from a file in which commas may mark decimals."""
+    metadata = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
+    return DECIMAL_COMMAS in (metadata or {})
+
+
+def write_table(frame: Any, path: str | Path) -> None:
     """Write a table as CSV or Parquet, compressed or not, depending on the suffix.
 
     The file appears whole or not at all (`bbalpha.files.replacing`).
 
     Args:
-        frame: The table; its index is not written.
+        frame: A pandas DataFrame, whose index is not written, or an arrow table.
         path: The file. If its name ends in .tsv or .tab, tabs separate the cells.
 
     Raises:
@@ -152,7 +171,8 @@ def _parquet_table(data: bytes, path: Path) -> pyarrow.Table:
     return table.rename_columns(names).replace_schema_metadata(None)
 
 
-def _bytes_of_table(frame: pandas.DataFrame, path: Path) -> bytes:
+def _bytes_of_table(frame: Any, path: Path) -> bytes:
+    frame = frame.to_pandas() if isinstance(frame, pyarrow.Table) else frame
     inner = path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
     if inner.suffix.lower() in PARQUET_SUFFIXES:
         data = frame.to_parquet(index=False)

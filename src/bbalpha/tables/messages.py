@@ -8,13 +8,23 @@ import difflib
 import re
 import reprlib
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 MAX_NAME_LENGTH = 1000
 QUOTED_LENGTH = 60
 NUM_COMPARED = 2000  # names compared in the search for the nearest one, which is slow
+PYTHON_FLAGS = {
+    "--dayfirst": "dayfirst=True",
+    "--monthfirst": "dayfirst=False",
+    "--unknown other": "unknown='other'",
+}
+
+_IN_PYTHON = ContextVar("_IN_PYTHON", default=False)
 
 
 class TableError(ValueError):
@@ -40,9 +50,32 @@ def join(words: Sequence[str], num_more: int = 0) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def option(flag: str, name: str) -> str:
-    """An option as it is typed on the command line: --drop 'living area'."""
-    return f"{flag} {shlex.quote(name)}"
+def option(flag: str, name: str, effect: str = "") -> str:
+    """An option as users type it, on the command line or in Python, with its effect if given.
+
+    --drop 'living area' on the command line is drop=['living area'] in Python.
+    """
+    if _IN_PYTHON.get():
+        typed = PYTHON_FLAGS.get(flag) or f"{flag.removeprefix('--')}=[{quote(name)}]"
+    else:
+        typed = f"{flag} {shlex.quote(name)}" if name else flag
+    return f"{typed} {effect}".rstrip()
+
+
+def remedies(*advice: str | None) -> str:
+    """The advice in parentheses, to end a sentence with; nothing without advice."""
+    given = [words for words in advice if words]
+    return f" ({', '.join(given)})" if given else ""
+
+
+@contextmanager
+def for_python() -> Iterator[None]:
+    """Let messages name the arguments of Python instead of the options of the command line."""
+    token = _IN_PYTHON.set(True)
+    try:
+        yield
+    finally:
+        _IN_PYTHON.reset(token)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -108,11 +141,31 @@ def check_choice(value: Any, choices: Sequence[Any], what: str) -> None:
         raise TableError(f"{what} must be {allowed}; got {quote(value)}.")
 
 
-def check_keys(obj: Any, keys: Sequence[str], what: str) -> None:
-    """Raise unless a value read from JSON is an object with exactly these keys."""
+def check_finite(value: Any, what: str) -> float:
+    """Return a value read from JSON as a float; raise unless it is a finite number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) <= sys.float_info.max:  # refuses NaN, too
+        raise TableError(f"{what} must be a finite number; got {quote(value)}.")
+    return float(value)
+
+
+def check_texts(values: Any, what: str, most: int) -> tuple[str, ...]:
+    """Return a list read from JSON as a tuple; raise unless it has only so many, distinct texts."""
+    if not isinstance(values, list) or len(values) > most:
+        raise TableError(f"{what} must be a list of at most {most} texts; got {quote(values)}.")
+    for value in values:
+        if not is_text(value):
+            raise TableError(f"{what} must be texts; got {quote(value)}.")
+    if len(set(values)) < len(values):
+        raise TableError(f"{what} must differ; got {listing(values)}.")
+    return tuple(values)
+
+
+def check_keys(obj: Any, keys: Sequence[str] | None, what: str) -> None:
+    """Raise unless a value read from JSON is an object, with exactly the keys that are given."""
     if not isinstance(obj, dict):
         raise TableError(f"{what} must be an object; got {quote(obj)}.")
-    if set(obj) != set(keys):
+    if keys is not None and set(obj) != set(keys):
         found = listing(sorted(map(str, obj))) if obj else "none"
         raise TableError(f"{what} must have the keys {listing(keys)}; got {found}.")
 

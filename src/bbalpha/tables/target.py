@@ -1,26 +1,35 @@
 """The target: the column to predict, which holds numbers or classes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas
 import pyarrow
 
 from bbalpha.tables import cells as cells_of
-from bbalpha.tables.encoder import MAX_CATEGORIES, check_repeats
+from bbalpha.tables.files import decimal_commas, names_of, select_column, select_rows
 from bbalpha.tables.messages import (
     TableError,
     check_choice,
     check_has_column,
     check_keys,
     check_names,
+    check_texts,
     is_text,
     listing,
     nearest,
+    option,
     quote,
+    remedies,
 )
+from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, read_numerals
+from bbalpha.tables.reading import Habits, Reading, first_reading, next_reading
+from bbalpha.tables.value_columns import checked_notation
 
+MAX_CLASSES = 1000
+MAX_NEW_CLASSES = 20  # allowed even if most rows bring a class of their own
+MAX_TOKENS = 100  # texts that mark missing cells
 TASKS = ("classification", "regression")
 
 
@@ -33,6 +42,8 @@ class Target:
         task: "regression" or "classification".
         classes: The labels of a classification as they are spelled in the file, sorted, numbers by
             size; empty for a regression.
+        notation: How the numbers of a regression are written.
+        missing: Texts that mark missing cells, besides the usual ones.
 
     >>> import pandas
     >>> from bbalpha.tables import Target
@@ -47,9 +58,13 @@ class Target:
     name: str
     task: str
     classes: tuple[str, ...] = ()
+    notation: Notation = PLAIN_NOTATION
+    missing: tuple[str, ...] = ()
 
     @classmethod
-    def learn(cls, frame: pandas.DataFrame, name: str, task: str | None = None) -> "Target":
+    def learn(
+        cls, frame: Any, name: str, task: str | None = None, missing: Sequence[str] = ()
+    ) -> "Target":
         """Return the target of a training table.
 
         Texts are classes, and so are numbers if there are only two different ones; other numbers
@@ -59,47 +74,48 @@ class Target:
             frame: The table.
             name: The column to predict.
             task: "regression" or "classification" to override this rule.
+            missing: Texts that mark missing cells, besides the usual ones.
 
         Raises:
             TableError: If the table lacks the column, if a cell of it is missing or does not suit
                 the task, or if all cells are the same.
         """
         check_choice(task, (None, *TASKS), "task")
-        check_has_column(list(frame.columns), name, "target")
-        cells, kind = _cells(frame, name)
-        if kind == "date":
+        reading = _first_reading(frame, name, task, missing)
+        if reading.kind == "date":
             raise TableError(
                 f"target {quote(name)} must be a number or a class; got dates "
                 "(write them as numbers, such as days)."
             )
-        if task == "regression" or (kind == "number" and task is None):
-            remedy = "" if task else " (--task classification treats them as classes)"
-            _numbers(cells, name, remedy)
-            spelled = _spellings(cells)
-            _check_differ(spelled, name)
-            if task == "regression" or len(spelled) > 2:
-                return cls(name, "regression")
-        return cls(name, "classification", _classes(cells, name))
+        _check_none_missing(reading)
+        if task == "classification" or reading.kind != "number":
+            return cls(name, "classification", _classes(reading, name), missing=tuple(missing))
+        spelled = _spellings(reading)
+        _check_differ(spelled, name)
+        if task == "regression" or len(spelled) > 2:
+            return cls(name, "regression", (), reading.notation, tuple(missing))
+        return cls(name, "classification", _classes(reading, name), missing=tuple(missing))
 
-    def encode(self, frame: pandas.DataFrame) -> np.ndarray:
+    def encode(self, frame: Any) -> np.ndarray:
         """Return the targets of a table: numbers as float64, or classes as indices of `classes`.
 
         Raises:
             TableError: If the table lacks the column, or if a cell is missing, not a number or not
                 one of the classes.
         """
-        check_has_column(list(frame.columns), self.name, "target")
-        cells, _ = _cells(frame, self.name)
+        reading = self._reading(frame)
+        _check_none_missing(reading)
         if self.task == "regression":
-            return _numbers(cells, self.name)
-        codes = _codes(cells, self.classes)
+            return reading.values
+        codes = _codes(reading.cells, self.classes)
         if (codes < 0).any():
-            self._refuse_unseen(cells, int((codes < 0).argmax()))
+            self._refuse_unseen(reading.cells, int((codes < 0).argmax()))
         return codes
 
     def to_json(self) -> dict[str, Any]:
         """The target as an object for JSON."""
-        return {"name": self.name, "task": self.task, "classes": list(self.classes)}
+        found = {"name": self.name, "task": self.task, "classes": list(self.classes)}
+        return found | {"notation": list(self.notation), "missing": list(self.missing)}
 
     @classmethod
     def from_json(cls, obj: Any) -> "Target":
@@ -111,11 +127,20 @@ class Target:
         Raises:
             TableError: If `to_json` could not have returned it.
         """
-        check_keys(obj, ("name", "task", "classes"), "the target")
+        check_keys(obj, ("name", "task", "classes", "notation", "missing"), "the target")
         check_names([obj["name"]], "the target")
         check_choice(obj["task"], TASKS, "the task of the target")
         _check_classes(obj["classes"], obj["task"])
-        return cls(obj["name"], obj["task"], tuple(obj["classes"]))
+        notation = checked_notation(obj["notation"], "the target")
+        missing = check_texts(obj["missing"], "the missing texts of the target", MAX_TOKENS)
+        return cls(obj["name"], obj["task"], tuple(obj["classes"]), notation, missing)
+
+    def _reading(self, frame: Any) -> Reading:
+        check_has_column(names_of(frame), self.name, "target")
+        habits = Habits(self.missing, None, decimal_commas(frame), role="target")
+        kind = "number" if self.task == "regression" else "class"
+        column = select_column(frame, self.name)
+        return next_reading(self.name, column, kind, self.notation, habits)
 
     def _refuse_unseen(self, cells, row):
         value = cells_of.texts(cells)[row].as_py()
@@ -127,30 +152,60 @@ class Target:
         )
 
 
-def _cells(frame, name):
-    """The cells of the target and their kind; missing cells are refused."""
-    cells = cells_of.column_cells(frame[name])
-    kind = cells_of.kind_of(cells)
-    if kind is None:
-        found = frame[name].dtype if cells is None else cells.type
-        raise TableError(
-            f"target {quote(name)} must hold numbers or classes; got the type {found}."
-        )
-    missing = cells_of.is_missing(cells)
-    if missing.any():
-        num, first = int(missing.sum()), missing.argmax() + 1
-        where = f"row {first}" if num == 1 else f"{num} rows, the first of which is row {first}"
-        raise TableError(
-            f"target {quote(name)} is missing in {where} (remove such rows from the file)."
-        )
-    return cells, kind
+def drop_unknown_targets(
+    frame: Any, name: str, task: str | None = None, missing: Sequence[str] = ()
+) -> tuple[Any, int]:
+    """Return the rows of a table whose target is known, and the number of the others.
+
+    Args:
+        frame: The table.
+        name: The column to predict.
+        task: "regression", "classification" or None, as in `Target.learn`.
+        missing: Texts that mark missing cells, besides the usual ones.
+    """
+    absent = _first_reading(frame, name, task, missing).missing
+    return (select_rows(frame, ~absent) if absent.any() else frame), int(absent.sum())
 
 
-def _classes(cells, name):
+def _first_reading(frame, name, task, missing):
+    """The target of a training table; as text if it holds classes."""
+    check_has_column(names_of(frame), name, "target")
+    habits = Habits(tuple(missing), None, decimal_commas(frame), role="target")
+    column = select_column(frame, name)
+    reading = first_reading(name, column, habits, as_text=task == "classification")
+    if reading.kind == "boolean" or (task == "regression" and reading.kind in ("text", "boolean")):
+        kind = "number" if task == "regression" else "class"
+        return next_reading(name, column, kind, PLAIN_NOTATION, habits)
+    return reading
+
+
+def _check_none_missing(reading):
+    absent = reading.missing
+    if not absent.any():
+        return
+    num, first = int(absent.sum()), absent.argmax() + 1
+    where = f"row {first}" if num == 1 else f"{num} rows, the first of which is row {first}"
+    remedy = remedies(option("--skip-missing-target", "", "leaves such rows out"))
+    raise TableError(f"target {quote(reading.name)} is missing in {where}{remedy}.")
+
+
+def _classes(reading, name):
     """The distinct labels: at least two, and not a new one in most rows."""
-    distinct = _spellings(cells) if _all_finite(cells) else cells_of.distinct_texts(cells)
+    labels = cells_of.texts(reading.cells)
+    if _all_finite(labels):
+        distinct = _spellings(Reading(name, "number", labels, read_numerals(labels).values))
+    else:
+        distinct = sorted(map(str, cells_of.counts(labels)))
     _check_differ(distinct, name)
-    check_repeats(distinct, len(cells), f"target {quote(name)}", "its classes cannot be learned")
+    num, num_rows = len(distinct), len(labels)
+    if num > MAX_CLASSES:
+        raise TableError(
+            f"target {quote(name)} has {num} different texts, more than the limit of {MAX_CLASSES}."
+        )
+    if num > MAX_NEW_CLASSES and 2 * num > num_rows:
+        found = f"{num} different texts in {num_rows} rows"
+        found = "a different text in every row" if num == num_rows else found
+        raise TableError(f"target {quote(name)} has {found}, so its classes cannot be learned.")
     return tuple(distinct)
 
 
@@ -162,43 +217,29 @@ def _check_differ(distinct, name):
         )
 
 
-def _all_finite(cells):
-    return bool(np.isfinite(cells_of.numbers(cells)).all())
+def _all_finite(labels):
+    return bool(np.isfinite(read_numerals(labels).values).all())
 
 
-def _spellings(cells):
+def _spellings(reading):
     """The first spelling of each distinct number, in the order of the numbers."""
-    _, first = np.unique(cells_of.numbers(cells), return_index=True)
-    return cells_of.texts(cells).take(first).to_pylist()
-
-
-def _numbers(cells, name, remedy=""):
-    """The targets as numbers; a cell that is not a finite number is refused."""
-    values = cells_of.numbers(cells)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        row, num = int(bad.argmax()), int(bad.sum())
-        others = f", the first of {num}" if num > 1 else ""
-        raise TableError(
-            f"target {quote(name)} must hold finite numbers; got "
-            f"{quote(cells_of.texts(cells)[row].as_py())} in row {row + 1}{others}{remedy}."
-        )
-    return values
+    _, first = np.unique(reading.values, return_index=True)
+    return cells_of.texts(reading.cells).take(first).to_pylist()
 
 
 def _codes(cells, classes):
     """The index of each cell's class; classes that are all numbers are compared by value."""
-    keys = _keys(classes)
+    keys, labels = _keys(classes), cells_of.texts(cells)
     if keys is classes:
-        return cells_of.codes(cells_of.texts(cells), classes)
-    return cells_of.codes(pyarrow.array(cells_of.numbers(cells) + 0.0), keys)
+        return cells_of.codes(labels, classes)
+    return cells_of.codes(pyarrow.array(read_numerals(labels).values + 0.0), keys)
 
 
 def _keys(classes):
     """The values of the classes if all are finite numbers, otherwise the classes themselves."""
     labels = pyarrow.array(classes, pyarrow.large_string())
     # Adding zero turns −0 into 0, which arrow would count as different.
-    return (cells_of.numbers(labels) + 0.0).tolist() if _all_finite(labels) else classes
+    return (read_numerals(labels).values + 0.0).tolist() if _all_finite(labels) else classes
 
 
 def _check_classes(classes: Any, task: str) -> None:
@@ -206,10 +247,8 @@ def _check_classes(classes: Any, task: str) -> None:
         if classes != []:
             raise TableError(f"a regression must have no classes; got {quote(classes)}.")
         return
-    if not isinstance(classes, list) or not 2 <= len(classes) <= MAX_CATEGORIES:
-        raise TableError(
-            f"the target must list 2 to {MAX_CATEGORIES} classes; got {quote(classes)}."
-        )
+    if not isinstance(classes, list) or not 2 <= len(classes) <= MAX_CLASSES:
+        raise TableError(f"the target must list 2 to {MAX_CLASSES} classes; got {quote(classes)}.")
     for label in classes:
         if not is_text(label):
             raise TableError(f"the classes of the target must be texts; got {quote(label)}.")

@@ -1,0 +1,39 @@
+"""How long the parts of a command took: reading, compiling, training."""
+
+import time
+from functools import cache
+
+import jax
+
+PREFIX = "/jax/core/compile"  # of the events that jax reports while it traces and compiles
+
+_events: list[tuple[float, float]] = []  # when each began and ended
+
+
+class Compiling:
+    """The seconds that jax spent on making programs since this was made."""
+
+    def __init__(self) -> None:
+        _listen()
+        self._first = len(_events)
+
+    @property
+    def seconds(self) -> float:
+        """The length of the union of all events, because they are nested and may overlap."""
+        total, reached = 0.0, 0.0
+        for begin, end in sorted(_events[self._first :]):
+            total += max(0.0, end - max(begin, reached))
+            reached = max(reached, end)
+        return total
+
+
+@cache
+def _listen() -> None:
+    """Record events from now on; there is no public way to stop."""
+
+    def record(event: str, duration: float, **_: object) -> None:
+        if event.startswith(PREFIX):
+            end = time.perf_counter()
+            _events.append((end - duration, end))
+
+    jax.monitoring.register_event_duration_secs_listener(record)

@@ -1,0 +1,49 @@
+"""A rehearsal: the program that judges a model is compiled while the model is trained."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from bbalpha.distributions import DiagonalGaussian
+from bbalpha.engine.arrays import on_device
+from bbalpha.engine.layout import Layout
+from bbalpha.interfaces.verdict import judge
+from bbalpha.posterior import Posterior
+
+
+@contextmanager
+def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Iterator[None]:
+    """Judge a model like the one that the block will train, in a thread; wait for it at the end.
+
+    Only compiled programs remain of it. A failure has no consequence, except that they are compiled
+    later.
+    """
+
+    def rehearse() -> None:
+        with contextlib.suppress(Exception):
+            judge(_untrained(estimator, inputs, targets), inputs, targets)
+
+    thread = threading.Thread(target=rehearse, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _untrained(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Any:
+    """An estimator with a posterior of the same structure as if it had been fitted."""
+    model = clone(estimator)
+    rows = model._rows(*model._validated(inputs, targets, reset=True), None, new_units=True)
+    layout = Layout.of(model._network().shapes())
+    zeros, scalar = on_device(np.zeros(layout.size)), on_device(np.zeros(()))
+    q = DiagonalGaussian(zeros, zeros)
+    likelihood = model._new_likelihood(model._level(rows))
+    model.posterior_ = Posterior(q, q, likelihood, scalar, scalar, scalar, layout)
+    model._seed = 0
+    return model

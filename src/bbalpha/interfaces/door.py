@@ -1,0 +1,82 @@
+"""The door of the estimators: a DataFrame, a matrix or a list becomes a matrix of numbers."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+MOST_CELLS = 2**28  # of a sparse matrix made dense: 2 GiB of float64
+
+
+def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any) -> Any:
+    """Inputs, and targets if there are any, as checked arrays.
+
+    A DataFrame goes through the estimator's encoder, which `reset` makes anew. A sparse matrix is
+    made dense.
+
+    Args:
+        estimator: The estimator, whose `encoder_`, `n_features_in_` and `feature_names_in_` are set
+            by `reset` and checked otherwise.
+        X: Inputs.
+        y: Targets, or None.
+        reset: Whether these data define the model.
+        rules: Further arguments of scikit-learn's checks of the targets.
+    """
+    X = _dense(X)
+    if reset:
+        estimator.encoder_ = _new_encoder(estimator.encoder, X)
+    encoder = estimator.encoder_
+    if encoder is None:
+        targets = {} if y is None else {"y": y}
+        return validate_data(estimator, X, reset=reset, dtype=np.float64, **targets, **rules)
+    features = encoder.fit_transform(X, y) if reset else encoder.transform(X)
+    if reset:
+        estimator.n_features_in_ = encoder.n_features_in_
+        vars(estimator).pop("feature_names_in_", None)
+        if hasattr(encoder, "feature_names_in_"):  # whose names are texts
+            estimator.feature_names_in_ = encoder.feature_names_in_
+    if y is None:
+        return check_array(features, dtype="float64")
+    return check_X_y(features, y, dtype="float64", **rules)
+
+
+def check_numbers(y: Any) -> None:
+    """Raise if targets are not numbers; scikit-learn would parse texts such as "3.5".
+
+    Raises:
+        ValueError: With the first such value.
+    """
+    array = np.asarray(y)
+    if array.dtype.kind in "biufc" or array.ndim == 0 or array.size == 0:
+        return  # or scikit-learn finds the fault
+    is_mixed = array.dtype.kind == "O"
+    values = (x for x in array.ravel() if not is_mixed or isinstance(x, str | bytes))
+    if (wrong := next(values, None)) is not None:
+        remedy = " Convert texts with y.astype(float)." if isinstance(wrong, str) else ""
+        raise ValueError(f"y must hold numbers; got {str(wrong)!r}.{remedy}")
+
+
+def _dense(X: Any) -> Any:
+    """A sparse matrix as an array, if that has a reasonable size; other inputs as they are."""
+    if not issparse(X):
+        return X
+    cells = math.prod(X.shape)
+    if cells > MOST_CELLS:
+        raise ValueError(
+            f"X must have at most {MOST_CELLS:,} cells, because sparse matrices are made dense; "
+            f"got shape {X.shape} with {cells:,} cells."
+        )
+    return X.toarray()
+
+
+def _new_encoder(encoder: Any, X: Any) -> Any:
+    """A new encoder for a DataFrame; None for a matrix or if none is wanted."""
+    if encoder is None or not hasattr(X, "columns"):
+        return None
+    try:
+        from bbalpha.tables.transformer import TableEncoder  # needs pandas and pyarrow
+    except ImportError:
+        return None
+    return TableEncoder()

@@ -1,0 +1,163 @@
+"""A verdict on a fitted estimator: does it predict better than a constant, or than a line?
+
+The scores are log-likelihoods of rows that are left out in turn. Nothing is fitted again: for the
+estimator, the pull of each row on q is undone. To first order, the site of row n moved the mean of
+the outputs fₙ by Σ ∂M_α/∂mean, which for a Gaussian fₙ equals
+
+    Δₙ = (1/α) (E_q[p(yₙ|fₙ)^α fₙ] / E_q[p(yₙ|fₙ)^α] − E_q[fₙ]),   Cov_q(fₙ, log p(yₙ|fₙ)) at α = 0,
+
+so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. Importance weights 1/p(yₙ|θ) would be useless here: q
+is so wide in the thousand directions of a network that they have no variance.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+from sklearn.utils.validation import check_is_fitted
+
+from bbalpha.data import Dataset
+from bbalpha.interfaces import simple_models
+from bbalpha.interfaces.network import scored_model_of
+from bbalpha.metrics import standard_error
+from bbalpha.posterior import log_mean_exp
+
+FEWEST_ROWS = 3  # without one of them, two are left for a variance
+MOST_ROWS = 2000  # that are scored
+MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
+ZERO = 1e-3  # α below which the covariance takes the place of the difference
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `judge` found; `print` shows it in two lines.
+
+    Scores are log-likelihoods in nats per row; higher is better.
+
+    Attributes:
+        training: The estimator on rows that it was fitted to.
+        held_out: The estimator on the same rows, each left out.
+        constant: A constant prediction, likewise.
+        linear: A linear model, likewise.
+        constant_error: Standard error of `held_out − constant`, which are paired.
+        linear_error: Standard error of `held_out − linear`.
+        num_rows: How many rows were scored.
+    """
+
+    training: float
+    held_out: float
+    constant: float
+    linear: float
+    constant_error: float
+    linear_error: float
+    num_rows: int
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if a simpler model wins by more than the standard error, otherwise None."""
+        rivals = {"a constant": (self.constant, self.constant_error)}
+        rivals["a linear model"] = (self.linear, self.linear_error)
+        name, (score, error) = max(rivals.items(), key=lambda rival: rival[1][0])
+        if not score - self.held_out > error:  # NaN is not a win
+            return None
+        return (
+            f"{name} predicts rows that are left out better than this model: log-likelihood "
+            f"{score:.3f} against {self.held_out:.3f} per row (difference "
+            f"{score - self.held_out:.3f} ± {error:.3f}). Do not use the model as it is."
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"log-likelihood per row: training {self.training:.3f}, left out {self.held_out:.3f}\n"
+            f"left out, simpler models: constant {self.constant:.3f}, linear {self.linear:.3f}"
+        )
+
+
+def judge(model: Any, X: Any, y: Any) -> Verdict:
+    """Compare a fitted estimator with a constant and a linear model on rows that are left out.
+
+    It takes a few percent of the time of a fit: at most 2,000 rows are used, evenly spread.
+
+    Args:
+        model: A fitted `BBAlphaRegressor` or `BBAlphaClassifier`.
+        X: The inputs that it was fitted to.
+        y: Their targets.
+
+    Raises:
+        ValueError: If the data do not suit the model, or if there are fewer than three rows.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-2, 2, 60)[:, None]
+    >>> y = 3 * x[:, 0] + np.random.RandomState(0).normal(size=60)
+    >>> model = bb.BBAlphaRegressor((), likelihood="gaussian", random_state=0).fit(x, y)
+    >>> verdict = bb.judge(model, x, y)
+    >>> verdict.held_out > verdict.constant, abs(verdict.held_out - verdict.linear) < 0.05
+    (True, True)
+    """
+    check_is_fitted(model)
+    X, y = model._validated(X, y, reset=False)
+    if len(X) < FEWEST_ROWS:
+        rule = f"at least {FEWEST_ROWS} rows to leave one out"
+        raise ValueError(f"X must have {rule}; got {len(X)}.")
+    most = MOST_ROWS if X.shape[1] <= MANY_COLUMNS else FEWER_ROWS
+    rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(int)
+    inputs, targets = model.input_units_.transform(X[rows]), y[rows]
+    data = Dataset(inputs, model.target_units_.transform(targets))
+    likelihood = model.posterior_.hyperparams
+    summary = eqx.Partial(_with_and_without, likelihood, model.posterior_.alpha)
+    scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
+    found = model._over_draws(eqx.Partial(_with_targets, scored_model), data, summary)
+    training, held_out = (scores - float(model.target_units_.log_scale) for scores in found)
+    constant, linear = _simple_scores(model, inputs, targets)
+    return Verdict(
+        training=float(training.mean()),
+        held_out=float(held_out.mean()),
+        constant=float(constant.mean()),
+        linear=float(linear.mean()),
+        constant_error=standard_error(held_out - constant),
+        linear_error=standard_error(held_out - linear),
+        num_rows=len(rows),
+    )
+
+
+def _simple_scores(
+    model: Any, inputs: Float64[np.ndarray, "rows columns"], targets: np.ndarray
+) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, " rows"]]:
+    """The scores of the constant and of the linear model; several outputs are independent."""
+    if hasattr(model, "classes_"):
+        labels, num_classes = targets[:, 0], len(model.classes_)
+        constant = simple_models.constant_class(labels, num_classes)
+        return constant, simple_models.linear_class(inputs, labels, num_classes)
+    has_counts = model.__sklearn_tags__().target_tags.positive_only
+    constant, linear = (
+        (simple_models.constant_count, simple_models.linear_count)
+        if has_counts
+        else (simple_models.constant_number, simple_models.linear_number)
+    )
+    columns = np.asarray(targets, np.float64).T
+    scores = [(constant(column), linear(inputs, column)) for column in columns]
+    constants, lines = zip(*scores, strict=True)
+    return np.sum(constants, axis=0), np.sum(lines, axis=0)
+
+
+def _with_targets(scored_model: Any, params: Any, rows: Dataset) -> tuple[Array, ...]:
+    return (*scored_model(params, rows), rows.targets)
+
+
+def _with_and_without(
+    likelihood: Any, alpha: Float[Array, ""], results: tuple[Array, ...]
+) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
+    """The log-density of every row, and the same with the pull of the row undone."""
+    outputs, log_likelihoods, targets = results
+    centered = outputs - outputs.mean(axis=0, keepdims=True)
+    weights = jax.nn.softmax(alpha * log_likelihoods, axis=0)
+    slopes = log_likelihoods - log_likelihoods.mean(axis=0, keepdims=True)
+    is_zero = jnp.abs(alpha) < ZERO
+    pulls = jnp.where(is_zero, slopes / len(outputs), weights / jnp.where(is_zero, 1.0, alpha))
+    shift = jnp.sum(pulls[..., None] * centered, axis=0, keepdims=True)  # Δₙ
+    without = likelihood.log_prob(outputs - shift, targets[0])
+    return log_mean_exp(log_likelihoods), log_mean_exp(without)

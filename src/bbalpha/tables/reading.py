@@ -1,0 +1,259 @@
+"""Reading: what kind of values a column holds, and the values.
+
+A column of text holds booleans if its texts are a pair such as yes and no; numbers or dates if more
+than half of its present cells can be read as such; otherwise text. A cell of a column of numbers or
+dates that cannot be read is refused, with its row and what to do about it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bbalpha.tables import cells as cells_of
+from bbalpha.tables.cells import BOOLEAN, NUMBER, TEXT, TIME, as_numpy, pc, pyarrow
+from bbalpha.tables.dates import read_dates
+from bbalpha.tables.messages import TableError, option, quote, remedies
+from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, Numerals, read_numerals
+
+FALSE = ("false", "no", "n", "f", "off", "0")
+TRUE = ("true", "yes", "y", "t", "on", "1")
+NUM_SAMPLED = 1000  # cells that show whether a column of text is worth reading as values
+HOPELESS = 0.1  # fraction of them that must be values
+MOST_SPELLINGS = 6  # of a pair, such as yes, Yes, YES, no, No and NO
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The cells of one column and their values.
+
+    Attributes:
+        name: The name of the column.
+        kind: "number", "date", "boolean", "text" or "empty".
+        cells: An arrow array of text, float64, boolean or timestamp.
+        values: Numbers, days or 0 and 1 as float64, NaN if missing; None for text.
+        notation: How numbers are written.
+        dayfirst: Whether the day comes first in dates such as 03/04/2024, if there are any.
+        unread: Cells of a boolean column that are neither true nor false, counted as missing.
+    """
+
+    name: str
+    kind: str
+    cells: Any
+    values: Any = None
+    notation: Notation = PLAIN_NOTATION
+    dayfirst: bool | None = None
+    unread: int = 0
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Whether each cell is missing."""
+        return cells_of.is_missing(self.cells) if self.values is None else np.isnan(self.values)
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How a file is written, beyond what its cells tell.
+
+    Attributes:
+        missing: Texts that mark missing cells, besides the usual ones.
+        dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
+        decimal_commas: Whether commas may mark decimals, because they do not separate cells.
+        role: What messages call a column: "column" or "target".
+    """
+
+    missing: tuple[str, ...] = ()
+    dayfirst: bool | None = None
+    decimal_commas: bool = False
+    role: str = "column"
+
+
+def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False) -> Reading:
+    """Read a column of a training table.
+
+    Args:
+        name: Its name.
+        column: An arrow array or a pandas series.
+        habits: How the table is written.
+        as_text: Whether to take it as text, whatever it holds.
+
+    Raises:
+        TableError: If the type is unusable, or a cell does not suit the kind of the others.
+    """
+    cells = typed_or_refused(name, column, habits, option("--drop", name, "leaves it out"))
+    if cells.null_count == len(cells):
+        return Reading(name, "empty", cells)
+    if as_text:
+        return Reading(name, "text", cells_of.texts(cells))
+    if cells.type == BOOLEAN:
+        return Reading(name, "boolean", cells, as_numpy(cells.cast(NUMBER)))
+    if cells.type == NUMBER:
+        return _numbers(name, cells, None, habits)
+    if cells.type == TIME:
+        return _dates(name, cells, habits)
+    return _reading_of_text(name, cells, habits)
+
+
+def next_reading(name: str, column: Any, kind: str, notation: Notation, habits: Habits) -> Reading:
+    """Read a column of a new table as the kind that it had in training.
+
+    Args:
+        name: Its name.
+        column: An arrow array or a pandas series.
+        kind: The kind in training, or "class" for labels.
+        notation: How numbers were written in training.
+        habits: How the training table was written.
+
+    Raises:
+        TableError: If the type is unusable, or a cell does not suit the kind.
+    """
+    cells = typed_or_refused(name, column, habits)
+    if kind in ("text", "class"):
+        return Reading(name, kind, cells_of.texts(cells))
+    if cells.type == TEXT:
+        cells = cells_of.without_missing_values(cells)
+    if kind == "boolean":
+        return _booleans(name, cells)
+    if kind == "number":
+        return _numbers(name, cells, notation, habits)
+    return _dates(name, cells, habits, known=True)
+
+
+def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None = None) -> Any:
+    """The cells of a column in one of the four types."""
+    cells = cells_of.typed_column(column, habits.missing)
+    if cells_of.is_typed(cells):
+        return cells
+    found = getattr(column, "dtype", None) if cells is None else cells.type
+    raise TableError(
+        f"{habits.role} {quote(name)} must hold numbers, dates or texts; got the type {found}"
+        f"{remedies(remedy)}."
+    )
+
+
+def _reading_of_text(name, cells, habits):
+    """The reading of a column of text by the kind that most cells have."""
+    values = cells_of.without_missing_values(cells)
+    num_present = len(values) - values.null_count
+    if _is_pair(values):
+        return _booleans(name, values)
+    if num_present and _may_hold_values(values, habits):
+        numerals = _by_spelling(values, lambda v: read_numerals(v, None, habits.decimal_commas))
+        if 2 * np.sum(~np.isnan(numerals.values)) > num_present:
+            return _numbers(name, values, None, habits, numerals)
+        dates = _by_spelling(values, lambda v: read_dates(v, habits.dayfirst))
+        if 2 * np.sum(~np.isnan(dates.days)) > num_present:
+            return _dates(name, values, habits, dates=dates)
+    return Reading(name, "text", cells)
+
+
+def _is_pair(cells):
+    """Whether the texts are a pair such as yes and no."""
+    few = pc.unique(cells.slice(0, NUM_SAMPLED))
+    distinct = pc.unique(cells).drop_null() if len(few) <= MOST_SPELLINGS else few
+    if len(distinct) > MOST_SPELLINGS:
+        return False
+    found = {text.lower() for text in distinct.to_pylist()}
+    return any(found == set(pair) for pair in zip(FALSE[:-1], TRUE[:-1], strict=True))
+
+
+def _may_hold_values(cells, habits):
+    """Whether a sample across the column has some numbers or dates, which are slow to look for."""
+    present = cells.drop_null()
+    step = max(len(present) // NUM_SAMPLED, 1)
+    sample = present.take(np.arange(0, len(present), step))
+    values = read_numerals(sample, None, habits.decimal_commas).values
+    is_value = ~np.isnan(values) | ~np.isnan(read_dates(sample, habits.dayfirst).days)
+    return is_value.mean() > HOPELESS
+
+
+def _by_spelling(cells, read):
+    """Read each distinct text once if texts repeat."""
+    repeats = len(cells) > NUM_SAMPLED and cells.type == TEXT
+    encoded = cells.dictionary_encode() if repeats else None
+    if encoded is None or 2 * len(encoded.dictionary) > len(cells):
+        return read(cells)
+    found = read(encoded.dictionary)
+    rows = as_numpy(encoded.indices.fill_null(-1))
+    values = np.append(found[0], np.nan)[rows]
+    row = found.two_ways
+    row = row if row is None else int((rows == row).argmax())
+    return type(found)(values, found[1], row)
+
+
+def _numbers(name, cells, known, habits, numerals=None):
+    if cells.type == NUMBER:
+        numerals = Numerals(as_numpy(cells), known or PLAIN_NOTATION)
+    elif cells.type != TEXT:
+        numerals = Numerals(np.full(len(cells), np.nan), known or PLAIN_NOTATION)
+    elif numerals is None:
+        numerals = _by_spelling(
+            cells, lambda values: read_numerals(values, known, habits.decimal_commas)
+        )
+    if numerals.two_ways is not None:
+        raise TableError(
+            f"{habits.role} {quote(name)} has numbers that can be read in two ways, such as "
+            f"{_shown(cells, numerals.two_ways)} (write them without separators of thousands)."
+        )
+    unit = f" in {numerals.notation.unit}" if numerals.notation.unit else ""
+    is_read = np.isfinite(numerals.values)
+    _check_read(name, cells, is_read, f"finite numbers{unit}", habits, bool(known))
+    return Reading(name, "number", cells, numerals.values, numerals.notation)
+
+
+def _dates(name, cells, habits, known=False, dates=None):
+    if dates is None:
+        dates = _by_spelling(cells, lambda values: read_dates(values, habits.dayfirst))
+    if dates.two_ways is not None:
+        remedy = remedies(
+            option("--dayfirst", "", "reads the day first"),
+            option("--monthfirst", "", "the month"),
+        )
+        raise TableError(
+            f"{habits.role} {quote(name)} has dates that can be read in two ways, such as "
+            f"{_shown(cells, dates.two_ways)}{remedy}."
+        )
+    rule = "dates like 2024-12-31"
+    if dates.dayfirst is not None:
+        rule = f"dates like {'31/12/2024' if dates.dayfirst else '12/31/2024'}"
+    _check_read(name, cells, np.isfinite(dates.days), rule, habits, known)
+    return Reading(name, "date", cells, dates.days, dayfirst=dates.dayfirst)
+
+
+def _booleans(name, cells):
+    """A column of pairs; other cells of a new table count as missing."""
+    lower = pc.utf8_lower(cells_of.texts(cells))
+    is_true, is_false = (
+        pc.fill_null(pc.is_in(lower, value_set=pyarrow.array(words, TEXT)), False)
+        for words in (TRUE, FALSE)
+    )
+    is_true, is_false = as_numpy(is_true), as_numpy(is_false)
+    values = np.where(is_true, 1.0, np.where(is_false, 0.0, np.nan))
+    unread = int(np.sum(np.isnan(values)) - cells.null_count)
+    return Reading(name, "boolean", cells, values, unread=unread)
+
+
+def _check_read(name, cells, is_read, rule, habits, known):
+    """Raise if a cell is neither missing nor a value, with a remedy."""
+    bad = ~is_read & ~cells_of.is_missing(cells)
+    if not bad.any():
+        return
+    row, num = int(bad.argmax()), int(bad.sum())
+    value = cells_of.texts(cells)[row].as_py()
+    others = f", the first of {num}" if num > 1 else ""
+    advice = [] if "," in value else [option("--missing", value, "treats it as missing")]
+    if habits.role == "target":
+        advice.append("--task classification treats them as classes")
+    else:
+        advice.append(option("--text", name, "treats the column as text"))
+        advice.append(option("--drop", name, "leaves it out"))
+    if known:
+        advice = ["correct it in the file"]
+    raise TableError(
+        f"{habits.role} {quote(name)} must hold {rule}; got {quote(value)} in row {row + 1}"
+        f"{others}{remedies(*advice)}."
+    )
+
+
+def _shown(cells, row):
+    return f"{quote(cells_of.texts(cells)[row].as_py())} in row {row + 1}"

@@ -1,0 +1,104 @@
+"""What the estimators take as inputs and targets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import bbalpha as bb
+from bbalpha.interfaces.door import MOST_CELLS, check_numbers
+
+SETTINGS = {
+    "hidden_layer_sizes": (),
+    "max_epochs": 2,
+    "num_samples": 10,
+    "num_predictive_samples": 50,
+    "random_state": 0,
+}
+KINDS = {
+    "csr_array": sparse.csr_array,
+    "csc_array": sparse.csc_array,
+    "coo_array": sparse.coo_array,
+    "csr_matrix": sparse.csr_matrix,
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    random = np.random.RandomState(0)
+    inputs = random.normal(size=(40, 3)) * (random.uniform(size=(40, 3)) < 0.4)
+    return inputs, inputs @ [1.0, -2.0, 0.5] + random.normal(size=40)
+
+
+@pytest.fixture(scope="module")
+def models(rows):
+    inputs, numbers = rows
+    regressor = bb.BBAlphaRegressor(**SETTINGS).fit(inputs, numbers)
+    return regressor, bb.BBAlphaClassifier(**SETTINGS).fit(inputs, numbers > 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_inputs_are_the_same_as_dense_ones(rows, models, kind):
+    inputs, numbers = rows
+    given = KINDS[kind](inputs)
+    for model, targets in zip(models, (numbers, numbers > 0), strict=True):
+        other = type(model)(**SETTINGS).fit(given, targets)
+        np.testing.assert_array_equal(other.predict(given), model.predict(inputs))
+        np.testing.assert_array_equal(
+            other.score_samples(given, targets), model.score_samples(inputs, targets)
+        )
+        np.testing.assert_array_equal(other.outside(given), model.outside(inputs))
+        np.testing.assert_array_equal(other.sample_y(given), model.sample_y(inputs))
+
+
+def test_sparse_inputs_too_large_to_be_dense_are_refused(models):
+    large = sparse.coo_array((MOST_CELLS // 3 + 1, 3))
+    message = r"X must have at most 268,435,456 cells, .*; got shape \(89478486, 3\) with"
+    for model in models:
+        with pytest.raises(ValueError, match=message):
+            model.predict(large)
+        with pytest.raises(ValueError, match=message):
+            type(model)(**SETTINGS).fit(large, np.zeros(large.shape[0], np.int8))
+
+
+TEXTS = {
+    "list": ["1.5", "2"],
+    "array": np.array(["1.5", "2"]),
+    "objects": np.array(["1.5", "2"], object),
+    "some": np.array([1.0, "1.5"], object),
+    "columns": np.array([["1.5", "1"], ["2", "2"]]),
+    "variable": np.array(["1.5", "2"], np.dtypes.StringDType()),
+    "series": pd.Series(["1.5", "2"]),
+    "categories": pd.Series(["1.5", "2"], dtype="category"),
+    "frame": pd.DataFrame({"y": ["1.5", "2"]}),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_numbers_written_as_texts_are_refused_as_targets(name):
+    message = r"^y must hold numbers; got '1.5'\. Convert texts with y\.astype\(float\)\.$"
+    with pytest.raises(ValueError, match=message):
+        bb.BBAlphaRegressor(**SETTINGS).fit([[0.0], [1.0]], TEXTS[name])
+
+
+def test_days_and_bytes_are_refused_as_targets():
+    days = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
+    with pytest.raises(ValueError, match=r"^y must hold numbers; got '2020-01-01'\.$"):
+        bb.BBAlphaRegressor(**SETTINGS).fit([[0.0], [1.0]], days)
+    with pytest.raises(ValueError, match=r"^y must hold numbers; got \"b'1'\"\.$"):
+        check_numbers(np.array([b"1", b"2"]))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [1, 2.5],
+        np.array([1, 2.5], object),
+        pd.Series([1, 2], dtype="Int64"),
+        np.array([True, False]),
+        np.array([[1.0, 2.0], [3.0, 4.0]], np.float32),
+    ],
+    ids=["list", "objects", "nullable", "flags", "matrix"],
+)
+def test_numbers_of_every_type_are_targets(numbers):
+    check_numbers(numbers)
