@@ -13,7 +13,8 @@ from bbalpha.message_passing.workers import Message
 @pytest.mark.slow
 def test_four_workers_find_the_moments_of_ep():
     ep = bb.power_ep(bb.Probit(), INPUTS, LABELS)
-    found = bb.snep(bb.Probit(), INPUTS, LABELS, key=jax.random.key(0), num_draws=100)
+    settings = {"num_draws": 100, "tolerance": 0.01}
+    found = bb.snep(bb.Probit(), INPUTS, LABELS, key=jax.random.key(0), **settings)
     assert found.info.converged
     np.testing.assert_allclose(found.mean, ep.mean, rtol=0.02)
     np.testing.assert_allclose(np.sqrt(found.variance), np.sqrt(ep.variance), rtol=0.02)
