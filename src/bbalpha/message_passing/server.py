@@ -26,9 +26,9 @@ from bbalpha.message_passing.workers import LocalWorker, Message, Worker
 from bbalpha.posterior import Posterior
 
 TOLERANCE = 0.02  # posterior deviations
-FEWEST_ROUNDS = 20
+FEWEST_ROUNDS = 100
 STEP = 0.5  # times the number of workers, because each site is that much wider than q
-CONSTANT_ROUNDS = 30  # after which steps shrink as 1/round
+CONSTANT_ROUNDS = 60  # after which steps shrink as 1/round
 
 
 def snep(

@@ -222,17 +222,11 @@ def tied_program(
         body,
         _first_pass(family, schedule),
     )
+    q = family.distribution(family.posterior(state.site, num_data))
     energy = energy_of_site(family, state.site, alpha, schedule)
-    return Found(
-        cast(family.distribution(family.posterior(state.site, num_data)), dtype),
-        cast(problem.prior.distribution, dtype),
-        cast(energy, dtype),
-        None,
-        state.energies,
-        state.skipped,
-        state.num_epochs,
-        state.converged,
-    )
+    result = cast((q, problem.prior.distribution, energy), dtype)
+    passes = (state.energies, state.skipped, state.num_epochs, state.converged)
+    return Found(*result, None, *passes)
 
 
 def _first_pass(family: FullTied | DiagonalTied, schedule: Schedule) -> Passes:
