@@ -137,7 +137,10 @@ def _stirling_error(x: Array) -> Array:
 
 
 def _distance(counts: Array, size: Array, log_size: Array, log_rate: Array) -> Array:
-    """y δ − (y + r) log((r + λ)/(r + y)), with δ = log λ − log y: 0 at λ = y, else negative."""
+    """The logarithm of p(y) at λ over that at λ = y: y δ − (y + r) log((r + λ)/(r + y)).
+
+    Here δ = log λ − log y.
+    """
     delta = log_rate - jnp.log(jnp.maximum(counts, 1.0))
     total = counts + size
     excess = (jnp.exp(jnp.minimum(log_rate, LARGEST_LOG_RATE)) - counts) / total

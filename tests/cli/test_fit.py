@@ -1,5 +1,6 @@
 """Facts about `bbalpha fit`: what it says and writes, and every input that it turns away."""
 
+import json
 import re
 import shutil
 
@@ -21,9 +22,11 @@ def test_fit_says_what_it_does_and_names_the_model_after_the_data(folder):
     assert (
         "3 columns, 8 features: 1 number, 1 date ('built') and 1 text ('color' in 3 categories)"
     ) in said
-    assert "linear, α = 0.5, gaussian likelihood" in said
+    assert "linear, heteroscedastic likelihood" in said
     assert re.search(r"energy +\S+ \(lower is better\)", said)
-    assert re.search(r"training rows +log-likelihood -?\d", said)
+    assert re.search(r"seconds +reading \d+\.\d, compiling \d+\.\d, training \d+\.\d\n", said)
+    assert re.search(r"log-likelihood +-?\S+ per training row, -?\S+ if left out\n", said)
+    assert re.search(r"simpler models +constant -?\S+, linear -?\S+ if left out\n", said)
     assert re.search(r"model +prices.safetensors\n", said)
     assert "one of 2 classes: 'kept' and 'sold'" in (folder / "states.txt").read_text()
     assert (folder / "states.safetensors").is_file()
@@ -50,7 +53,7 @@ def test_a_model_is_replaced_and_the_same_seed_gives_the_same_one(
 ):
     model = written(tmp_path, "something else", "m.safetensors")
     options = ["--target", "price", *quick, "--output", model, "--quiet"]
-    done("fit", folder / "prices.csv", *options)
+    done("fit", folder / "prices.csv", *options, "--force")
     first = done("predict", model, folder / "prices.csv").stdout
     assert first == done("predict", folder / "prices.safetensors", folder / "prices.csv").stdout
     done("fit", folder / "prices.csv", *options, "--seed", "1")
@@ -68,7 +71,9 @@ def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     out, err = process.communicate()
     assert process.returncode == 0
     warning = "Warning: fit did not converge in 3 epochs: the energy was still falling. "
-    assert err == f"{warning}Raise max_epochs.\n"
+    first, second = err.splitlines()
+    assert first == f"{warning}Raise max_epochs."
+    assert second.startswith("Warning: a linear model predicts rows that are left out better than")
     assert "converged" in out
     assert "prices.safetensors" in out
     done("predict", tmp_path / "prices.safetensors", tmp_path / "prices.csv")
@@ -99,9 +104,10 @@ def test_the_help_tells_the_defaults(done):
     said = " ".join(done("fit", "--help").stdout.split())
     settings = bb.BBAlphaRegressor().get_params()
     assert f"enough for {NUM_STEPS:,} minibatches" in said
-    assert f"default: {settings['alpha']}" in said
-    assert f"default: {settings['num_samples']}" in said
-    assert f"default: {settings['batch_size']}" in said
+    assert f"per minibatch; by default {settings['num_samples']}." in said
+    assert f"Rows per minibatch; by default {settings['batch_size']}." in said
+    assert f"linear model; by default {settings['hidden_layer_sizes'][0]}." in said
+    assert f"deviations of the prior; by default {settings['prior_scale']:g}." in said
     assert "a tenth of the rows" in said
     assert settings["validation_fraction"] == 0.1
 
@@ -147,11 +153,15 @@ def target(name="y", *options):
         (GOOD, target("y", "--hidden", ""), "--hidden must be whole numbers .*; got ''"),
         (GOOD, target("y", "--learning-rate", "0"), "--learning-rate must be positive and finite"),
         (GOOD, target("y", "--learning-rate", "x"), "--learning-rate must be positive and finite"),
-        (GOOD, target("y", "--likelihood", "probit"), "--likelihood must be one of gaussi.*regres"),
+        (
+            GOOD,
+            target("y", "--likelihood", "probit"),
+            "--likelihood must be one of hetero.*regress",
+        ),
         (
             GOOD,
             target("y", "--likelihood", "x"),
-            "--likelihood must be gaussian, .* or probit; got",
+            "--likelihood must be hetero.* or probit; got",
         ),
         (GOOD, target("y", "--task", "rank"), "--task must be regression or class.*; got 'rank'"),
         (GOOD, target("y", "--plot", "p.xyz"), "--plot must end in .png, .pdf or .svg; got p.xyz"),
@@ -175,10 +185,69 @@ def test_fit_refuses_in_one_sentence(
     assert re.search(message, refused(tmp_path, "fit", "table.csv", *options))
 
 
-def test_the_facts_of_a_fit_come_from_one_pass_over_the_draws(
+def test_the_facts_of_a_fit_come_from_one_pass_over_the_draws_and_its_rehearsal(
     folder, quick, done, tmp_path, passes
 ):
     done(
         "fit", folder / "prices.csv", "--target", "price", "-o", tmp_path / "m.safetensors", *quick
     )
-    assert passes == [40]
+    assert passes == [40, 40]  # the first is the rehearsal, which compiles the program
+
+
+def test_fit_prints_one_json_object(folder, quick, done, tmp_path):
+    model = tmp_path / "m.safetensors"
+    options = ["--target", "price", "-o", model, *quick, "--json", "--prior-scale", "0.5"]
+    result = done("fit", folder / "prices.csv", *options)
+    facts = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert (facts["rows"], facts["converged"], facts["model"]) == (40, False, str(model))
+    assert set(facts["seconds"]) == {"reading", "compiling", "training"}
+    assert set(facts["log_likelihood"]) == {"rows", "training", "held_out", "constant", "linear"}
+    assert facts["warning"].startswith("a linear model predicts")
+    assert bb.BBAlphaRegressor.load(model).prior_scale == 0.5
+
+
+def test_a_model_of_something_else_is_not_replaced(folder, prices, quick, refused, done, tmp_path):
+    model = tmp_path / "m.safetensors"
+    shutil.copy(prices, model)
+    command = ["fit", folder / "prices.csv", "-o", model, "--quiet", *quick]
+    told = refused(tmp_path, *command, "--target", "color", "--skip-missing-target")
+    assert told.endswith(
+        "m.safetensors holds a model of another target, 'price'; name another --output, or replace "
+        "it with --force."
+    )
+    told = refused(tmp_path, *command, "--target", "price", "--drop", "color")
+    assert "holds a model of 'price' from other columns; name another" in told
+    bb.BBAlphaRegressor.load(prices).save(model)
+    assert "holds a model that was saved from Python" in refused(
+        tmp_path, *command, "--target", "price"
+    )
+    model.write_text("something else")
+    told = refused(tmp_path, *command, "--target", "price")
+    assert "holds something that is not a model of this version" in told
+    done(*command, "--target", "price", "--force")
+    done(*command, "--target", "price")  # the same target and columns
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_terminal_is_asked_before_a_model_is_replaced(
+    folder, prices, quick, run, tmp_path, monkeypatch, answer
+):
+    model = tmp_path / "m.safetensors"
+    shutil.copy(prices, model)
+    asked = []
+    monkeypatch.setattr("bbalpha.cli.replacing._on_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda text, err: asked.append(text) or answer == "y")
+    command = ["fit", folder / "prices.csv", "-o", model, "--quiet", *quick, "--drop", "color"]
+    result = run(*command, "--target", "price")
+    assert asked == [f"{model} holds a model of 'price' from other columns. Replace it?"]
+    assert result.exit_code == (0 if answer == "y" else 2)
+    assert (model.read_bytes() == prices.read_bytes()) == (answer == "n")
+
+
+def test_two_rows_are_fitted_without_a_verdict(tmp_path, done, written):
+    model = tmp_path / "m.safetensors"
+    table = written(tmp_path, "x,y\n1,2\n2,3\n")
+    options = ["--task", "regression", "-o", model, "--hidden", "none", "--epochs", "3"]
+    said = done("fit", table, "--target", "y", *options).stdout
+    assert "if left out" not in said

@@ -14,8 +14,8 @@ def test_inspect_tells_what_the_file_holds(prices, states, done):
     facts = json.loads(done("inspect", prices, "--json").stdout)
     posterior = bb.BBAlphaRegressor.load(prices).posterior_
     assert facts["class"] == "BBAlphaRegressor"
-    assert facts["layers"] == [8, 1]
-    assert (facts["alpha"], facts["likelihood"], facts["rows"]) == (0.5, "gaussian", 40)
+    assert facts["layers"] == [8, 2]  # the second output is the noise
+    assert (facts["alpha"], facts["likelihood"], facts["rows"]) == (0.5, "heteroscedastic", 40)
     assert facts["energy"] == pytest.approx(float(posterior.energy))
     assert (facts["epochs"], facts["stopped"], facts["seed"]) == (3, "finished", 0)
     assert facts["noise"]["standard_deviation"] > 0

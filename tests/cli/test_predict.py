@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import json
 import re
 from pathlib import Path
 
@@ -159,3 +160,18 @@ def test_a_table_is_predicted_in_one_pass_over_the_draws(folder, prices, states,
     done("predict", prices, folder / "prices.csv")
     done("predict", states, folder / "states.csv.gz")
     assert passes == [40, 40]
+
+
+def test_predict_prints_one_json_object(folder, prices, done, tmp_path):
+    command = ["predict", prices, folder / "prices.csv", "--quantiles", "none", "--json"]
+    facts = json.loads(done(*command).stdout)
+    assert (facts["rows"], facts["output"], facts["converged"]) == (40, None, False)
+    plain = pandas.read_csv(io.StringIO(done(*command[:-1]).stdout))
+    found = pandas.DataFrame(facts["predictions"])
+    pandas.testing.assert_frame_equal(found[["mean", "std"]], plain[["mean", "std"]])
+    output = tmp_path / "p.csv"
+    result = done(*command, "--output", output)
+    assert result.stderr == ""
+    facts = json.loads(result.stdout)
+    assert (facts["predictions"], facts["output"]) == (None, str(output))
+    assert output.exists()

@@ -19,7 +19,7 @@ def test_an_interrupted_fit_writes_what_it_has_reached(
     result = run("fit", folder / "prices.csv", *options)
     assert result.exit_code == 130
     assert "3, interrupted\n" in result.stdout
-    assert "energy         not computed" in result.stdout
+    assert "energy          not computed" in result.stdout
     said = "Interrupted after 6 steps; the model holds the posterior reached so far.\n"
     assert result.stderr == said
     facts = json.loads(done("inspect", model, "--json").stdout)

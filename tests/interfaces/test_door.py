@@ -102,3 +102,10 @@ def test_days_and_bytes_are_refused_as_targets():
 )
 def test_numbers_of_every_type_are_targets(numbers):
     check_numbers(numbers)
+
+
+@pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
+@pytest.mark.parametrize("inputs", [np.eye(3), pd.DataFrame(np.eye(3))], ids=["array", "frame"])
+def test_a_fit_without_targets_is_refused(kind, inputs):
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        kind(**SETTINGS).fit(inputs, None)

@@ -88,6 +88,9 @@ def test_a_simpler_model_that_wins_is_named():
     assert lost_to_constant is not None
     assert lost_to_constant.startswith("a constant predicts")
     assert dataclasses.replace(lost, held_out=-2.9).warning is None  # within the standard error
+    close = dataclasses.replace(lost, held_out=-2.84, linear_error=0.01)
+    assert close.warning is None  # within what the approximation may be off
+    assert dataclasses.replace(close, held_out=-2.86).warning is not None
     assert dataclasses.replace(lost, held_out=-2.0).warning is None
     assert len(str(lost).splitlines()) == 2
 

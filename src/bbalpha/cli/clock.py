@@ -31,9 +31,9 @@ class Compiling:
 def _listen() -> None:
     """Record events from now on; there is no public way to stop."""
 
-    def record(event: str, duration: float, **_: object) -> None:
+    def record(event: str, duration_secs: float, **_: str | int) -> None:
         if event.startswith(PREFIX):
             end = time.perf_counter()
-            _events.append((end - duration, end))
+            _events.append((end - duration_secs, end))
 
     jax.monitoring.register_event_duration_secs_listener(record)

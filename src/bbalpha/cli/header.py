@@ -138,8 +138,11 @@ def _layers(params: list) -> list[int]:
 
 def _noise(arrays: dict[str, np.ndarray], unit: float) -> dict[str, float]:
     """The learned noise, in the units of the target."""
-    learned = {name.rpartition(".")[2]: array for name, array in arrays.items() if "hyper" in name}
-    values = {name: float(np.exp(array.astype(float)).flat[0]) for name, array in learned.items()}
+    values = {}
+    for path, array in arrays.items():
+        name = path.rpartition(".")[2]
+        if path.startswith(".hyperparams") and name.startswith("log_"):
+            values[name] = float(np.exp(array.astype(float)).flat[0])
     if "log_variance" in values:
         return {"standard_deviation": values["log_variance"] ** 0.5 * unit}
     if "log_scale" in values:

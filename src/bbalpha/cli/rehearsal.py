@@ -12,21 +12,27 @@ from sklearn.base import clone
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
-from bbalpha.interfaces.verdict import judge
+from bbalpha.interfaces.verdict import judged_rows, scores_of_rows
 from bbalpha.posterior import Posterior
 
 
 @contextmanager
 def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Iterator[None]:
-    """Judge a model like the one that the block will train, in a thread; wait for it at the end.
+    """Score a model like the one that the block will train, in a thread; wait for it at the end.
 
     Only compiled programs remain of it. A failure has no consequence, except that they are compiled
     later.
     """
+    try:
+        model = _untrained(estimator, inputs, targets)
+        rows = judged_rows(model, inputs, targets)
+    except ValueError:  # which training will explain
+        yield
+        return
 
     def rehearse() -> None:
         with contextlib.suppress(Exception):
-            judge(_untrained(estimator, inputs, targets), inputs, targets)
+            scores_of_rows(model, *rows)
 
     thread = threading.Thread(target=rehearse, daemon=True)
     thread.start()
@@ -38,7 +44,7 @@ def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Itera
 
 def _untrained(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Any:
     """An estimator with a posterior of the same structure as if it had been fitted."""
-    model = clone(estimator)
+    model: Any = clone(estimator)
     rows = model._rows(*model._validated(inputs, targets, reset=True), None, new_units=True)
     layout = Layout.of(model._network().shapes())
     zeros, scalar = on_device(np.zeros(layout.size)), on_device(np.zeros(()))

@@ -21,11 +21,15 @@ def check_replaceable(path: Path, table: Any) -> None:
     found = _difference(path, table)
     if found is None:
         return
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if _on_terminal():
         if typer.confirm(f"{path} holds {found}. Replace it?", err=True):
             return
         raise Refusal(f"{path} was not replaced.")
     raise Refusal(f"{path} holds {found}; name another --output, or replace it with --force.")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _difference(path: Path, table: Any) -> str | None:

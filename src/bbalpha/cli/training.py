@@ -122,7 +122,7 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     return words | ({"picture": facts["picture"]} if facts["picture"] else {})
 
 
-def _scores(verdict: Verdict) -> dict[str, float]:
+def _scores(verdict: Verdict) -> dict[str, Any]:
     names = ("training", "held_out", "constant", "linear")
     return {"rows": verdict.num_rows} | {name: getattr(verdict, name) for name in names}
 

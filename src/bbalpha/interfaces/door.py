@@ -8,9 +8,10 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 MOST_CELLS = 2**28  # of a sparse matrix made dense: 2 GiB of float64
+NO_TARGETS = "no_validation"  # as scikit-learn says it; None are targets that were forgotten
 
 
-def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any) -> Any:
+def checked(estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool, **rules: Any) -> Any:
     """Inputs, and targets if there are any, as checked arrays.
 
     A DataFrame goes through the estimator's encoder, which `reset` makes anew. A sparse matrix is
@@ -20,7 +21,7 @@ def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any)
         estimator: The estimator, whose `encoder_`, `n_features_in_` and `feature_names_in_` are set
             by `reset` and checked otherwise.
         X: Inputs.
-        y: Targets, or None.
+        y: Targets, if there are any.
         reset: Whether these data define the model.
         rules: Further arguments of scikit-learn's checks of the targets.
     """
@@ -29,15 +30,14 @@ def checked(estimator: Any, X: Any, y: Any = None, *, reset: bool, **rules: Any)
         estimator.encoder_ = _new_encoder(estimator.encoder, X)
     encoder = estimator.encoder_
     if encoder is None:
-        targets = {} if y is None else {"y": y}
-        return validate_data(estimator, X, reset=reset, dtype=np.float64, **targets, **rules)
+        return validate_data(estimator, X, y, reset=reset, dtype=np.float64, **rules)
     features = encoder.fit_transform(X, y) if reset else encoder.transform(X)
     if reset:
         estimator.n_features_in_ = encoder.n_features_in_
         vars(estimator).pop("feature_names_in_", None)
         if hasattr(encoder, "feature_names_in_"):  # whose names are texts
             estimator.feature_names_in_ = encoder.feature_names_in_
-    if y is None:
+    if isinstance(y, str) and y == NO_TARGETS:
         return check_array(features, dtype="float64")
     return check_X_y(features, y, dtype="float64", **rules)
 

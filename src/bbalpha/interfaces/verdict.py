@@ -29,6 +29,7 @@ from bbalpha.posterior import log_mean_exp
 FEWEST_ROWS = 3  # without one of them, two are left for a variance
 MOST_ROWS = 2000  # that are scored
 MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
+MARGIN = 0.05  # nats; typical error of `held_out`, see the table in docs/tables.md
 ZERO = 1e-3  # α below which the covariance takes the place of the difference
 
 
@@ -58,16 +59,22 @@ class Verdict:
 
     @property
     def warning(self) -> str | None:
-        """A sentence if a simpler model wins by more than the standard error, otherwise None."""
-        rivals = {"a constant": (self.constant, self.constant_error)}
-        rivals["a linear model"] = (self.linear, self.linear_error)
+        """A sentence if a simpler model wins clearly, otherwise None.
+
+        It wins clearly if it is better by more than the standard error of the difference and by
+        more than 0.05 nats, because `held_out` is an approximation.
+        """
+        rivals = {
+            "a constant": (self.constant, self.constant_error),
+            "a linear model": (self.linear, self.linear_error),
+        }
         name, (score, error) = max(rivals.items(), key=lambda rival: rival[1][0])
-        if not score - self.held_out > error:  # NaN is not a win
+        if not score - self.held_out > max(error, MARGIN):  # NaN is not a win
             return None
         return (
             f"{name} predicts rows that are left out better than this model: log-likelihood "
             f"{score:.3f} against {self.held_out:.3f} per row (difference "
-            f"{score - self.held_out:.3f} ± {error:.3f}). Do not use the model as it is."
+            f"{score - self.held_out:.3f} ± {error:.3f})."
         )
 
     def __str__(self) -> str:
@@ -98,20 +105,8 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
     >>> verdict.held_out > verdict.constant, abs(verdict.held_out - verdict.linear) < 0.05
     (True, True)
     """
-    check_is_fitted(model)
-    X, y = model._validated(X, y, reset=False)
-    if len(X) < FEWEST_ROWS:
-        rule = f"at least {FEWEST_ROWS} rows to leave one out"
-        raise ValueError(f"X must have {rule}; got {len(X)}.")
-    most = MOST_ROWS if X.shape[1] <= MANY_COLUMNS else FEWER_ROWS
-    rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(int)
-    inputs, targets = model.input_units_.transform(X[rows]), y[rows]
-    data = Dataset(inputs, model.target_units_.transform(targets))
-    likelihood = model.posterior_.hyperparams
-    summary = eqx.Partial(_with_and_without, likelihood, model.posterior_.alpha)
-    scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
-    found = model._over_draws(eqx.Partial(_with_targets, scored_model), data, summary)
-    training, held_out = (scores - float(model.target_units_.log_scale) for scores in found)
+    inputs, targets = judged_rows(model, X, y)
+    training, held_out = scores_of_rows(model, inputs, targets)
     constant, linear = _simple_scores(model, inputs, targets)
     return Verdict(
         training=float(training.mean()),
@@ -120,8 +115,36 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
         linear=float(linear.mean()),
         constant_error=standard_error(held_out - constant),
         linear_error=standard_error(held_out - linear),
-        num_rows=len(rows),
+        num_rows=len(inputs),
     )
+
+
+def judged_rows(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs in the units of the network and targets in those of the user, of the rows to score."""
+    check_is_fitted(model)
+    X, y = model._validated(X, y, reset=False)
+    if len(X) < FEWEST_ROWS:
+        rule = f"at least {FEWEST_ROWS} rows to leave one out"
+        raise ValueError(f"X must have {rule}; got {len(X)}.")
+    most = MOST_ROWS if X.shape[1] <= MANY_COLUMNS else FEWER_ROWS
+    rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(int)
+    return model.input_units_.transform(X[rows]), y[rows]
+
+
+def scores_of_rows(
+    model: Any, inputs: np.ndarray, targets: np.ndarray
+) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, " rows"]]:
+    """The scores of the rows that `judged_rows` returns, and those if each is left out.
+
+    It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
+    """
+    likelihood, units = model.posterior_.hyperparams, model.target_units_
+    summary = eqx.Partial(_with_and_without, likelihood, model.posterior_.alpha)
+    scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
+    rows = Dataset(inputs, units.transform(targets))
+    found = model._over_draws(eqx.Partial(_with_targets, scored_model), rows, summary)
+    training, held_out = (scores - float(units.log_scale) for scores in found)
+    return training, held_out
 
 
 def _simple_scores(

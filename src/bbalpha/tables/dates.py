@@ -8,6 +8,7 @@ month comes first in 03/04/2024 is decided for a whole column, from the cells th
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow
 
 from bbalpha.tables.cells import (
     MICROSECONDS_PER_DAY,
@@ -16,7 +17,6 @@ from bbalpha.tables.cells import (
     as_numpy,
     only,
     pc,
-    pyarrow,
 )
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

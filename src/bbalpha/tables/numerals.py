@@ -7,6 +7,7 @@ marks the decimals is decided for a whole column, from cells that allow only one
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow
 
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.cells import as_numpy, matches, only, pc
@@ -125,7 +126,7 @@ def _plain_column(cells):
     """The numbers of a column that has nothing but plain ones; None for any other column."""
     try:
         values = as_numpy(cells.cast(cells_of.NUMBER))
-    except cells_of.pyarrow.ArrowInvalid:
+    except pyarrow.ArrowInvalid:
         return None
     is_read = ~np.isnan(values) | cells_of.is_missing(cells)
     return values if is_read.all() else None
@@ -161,8 +162,8 @@ def _num(mask):
 
 
 def _texts(*values):
-    return cells_of.pyarrow.array(values, cells_of.TEXT)
+    return pyarrow.array(values, cells_of.TEXT)
 
 
 def _joined(start, end):
-    return pc.binary_join_element_wise(start, end, cells_of.pyarrow.scalar("", cells_of.TEXT))
+    return pc.binary_join_element_wise(start, end, pyarrow.scalar("", cells_of.TEXT))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow
 
 from bbalpha.tables import cells as cells_of
-from bbalpha.tables.cells import BOOLEAN, NUMBER, TEXT, TIME, as_numpy, pc, pyarrow
+from bbalpha.tables.cells import BOOLEAN, NUMBER, TEXT, TIME, as_numpy, pc
 from bbalpha.tables.dates import read_dates
 from bbalpha.tables.messages import TableError, option, quote, remedies
 from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, Numerals, read_numerals
