@@ -71,7 +71,7 @@ def double_loop_ep(
     >>> inputs = jnp.array([[1.0, 0.5], [1.0, -1.0], [1.0, 2.0], [1.0, -0.5]])
     >>> labels = jnp.array([1.0, 0.0, 1.0, 0.0])
     >>> print(f"{bb.double_loop_ep(bb.Probit(), inputs, labels).energy:.3f}")  # as power_ep
-    1.919
+    2.260
     """
     check_power(alpha, "double_loop_ep")
     if not isinstance(alpha, Tracer) and alpha < 0:

@@ -224,9 +224,9 @@ def tied_program(
     )
     q = family.distribution(family.posterior(state.site, num_data))
     energy = energy_of_site(family, state.site, alpha, schedule)
-    result = cast((q, problem.prior.distribution, energy), dtype)
-    passes = (state.energies, state.skipped, state.num_epochs, state.converged)
-    return Found(*result, None, *passes)
+    q, prior, energy = cast((q, problem.prior.distribution, energy), dtype)
+    count, converged = state.num_epochs, state.converged
+    return Found(q, prior, energy, None, state.energies, state.skipped, count, converged)
 
 
 def _first_pass(family: FullTied | DiagonalTied, schedule: Schedule) -> Passes:

@@ -79,7 +79,7 @@ def vmp(
     >>> inputs = jnp.array([[1.0, 0.5], [1.0, -1.0], [1.0, 2.0], [1.0, -0.5]])
     >>> labels = jnp.array([1.0, 0.0, 1.0, 0.0])
     >>> print(f"{bb.vmp(bb.Probit(), inputs, labels).energy:.3f}")
-    1.935
+    2.279
     """
     check_counts(max_steps=max_steps, num_nodes=num_nodes)
     check_positive(tolerance=tolerance)

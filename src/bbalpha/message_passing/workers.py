@@ -63,8 +63,8 @@ class LocalWorker:
         self._key, key = jax.random.split(self._key)
         with in_double_precision():
             numbers = (jnp.asarray(self._alpha, float), jnp.asarray(step, float), key)
-            state = (Natural(*q), Natural(*self._site), self._chains)
-            state = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), state)
+            given = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (q, self._site))
+            state = (Natural(*given[0]), Natural(*given[1]), jnp.asarray(self._chains, float))
             site, self._chains = run(worker_program, self._problem, state, numbers, self._num_draws)
         self._site = Message(np.asarray(site.precision), np.asarray(site.shift))
         return self._site
