@@ -79,6 +79,7 @@ def test_probit_posterior_is_that_of_a_grid(probit):
 
 
 def test_ep_is_closer_to_a_grid_than_vb_and_bb_alpha(probit):
+    """In deviations and evidence; the means of EP and VB are both right to 0.0003 deviations."""
     mean, exact, log_evidence = on_grid(
         probit_log_likelihood, probit.mean, np.sqrt(probit.variance)
     )
@@ -88,11 +89,11 @@ def test_ep_is_closer_to_a_grid_than_vb_and_bb_alpha(probit):
 
     def errors(posterior):
         return [
-            np.abs((posterior.mean - mean) / exact).max(),
             np.abs(np.log(np.sqrt(posterior.variance) / exact)).max(),
             abs(-posterior.info.energies[-1] - log_evidence),
         ]
 
+    assert np.abs((probit.mean - mean) / exact).max() < 1e-3
     for name, other in others.items():
         assert np.all(np.less(errors(probit), errors(other))), name
 
