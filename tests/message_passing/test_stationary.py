@@ -44,7 +44,7 @@ def test_bb_alpha_is_wider_than_the_exact_posterior_where_power_ep_is_not(alpha)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("family", [bb.FullGaussian, bb.DiagonalGaussian])
 def test_the_tied_power_ep_energy_is_the_energy_that_fit_minimizes(family):
-    """For a random q, on a grid of noise fine enough to be exact."""
+    """At the q that was found, on a grid of noise fine enough to be exact."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     noise = jnp.asarray(np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)], axis=1))
     noise_weights = jnp.asarray(np.outer(weights, weights).ravel() / weights.sum() ** 2)

@@ -17,6 +17,8 @@ from problems.projected import (
 )
 
 import bbalpha as bb
+from bbalpha.message_passing.arguments import prepare
+from bbalpha.message_passing.iteration import Settings, iterate
 
 ALPHAS = [-1.0, 0.5, 1.0, 1.7]
 GAUSSIAN = bb.Gaussian(np.log(NOISE_VARIANCE))
@@ -106,9 +108,15 @@ def test_sequential_sweeps_reach_the_same_point(probit):
 
 
 def test_student_t_needs_negative_site_precisions():
-    """Outliers get negative precisions; the evidence is that of a grid, and clipped it is not."""
+    """Outliers get negative precisions, and the evidence is that of a grid."""
     likelihood = bb.StudentT(log_scale=np.log(0.5))
     posterior = bb.power_ep(likelihood, INPUTS, OUTLIERS)
+    with jax.enable_x64(True):
+        problem = prepare(likelihood, INPUTS, OUTLIERS, 1.0, None, bb.FullGaussian)
+        settings = Settings(200, 64, jnp.array(1e-7), jnp.array(0.0))
+        outcome = jax.jit(lambda: iterate(problem.sites(), jnp.array(1.0), settings))()
+    is_negative = np.asarray(outcome.sites.precision) < 0
+    assert is_negative[OUTLIERS != LINEAR_TARGETS].all()
 
     def log_likelihood(params):
         scaled = (OUTLIERS - params @ INPUTS.T) / 0.5
