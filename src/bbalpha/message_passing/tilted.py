@@ -7,8 +7,8 @@ Where closed forms exist (Gaussian noise; probit at α = 1) they are used instea
 The rule is the trapezoidal one in t, with nodes mean + deviation · sinh(t). Nodes lie densely in
 the middle and reach 27 deviations, so skewed and heavy-tailed distributions lose nothing. With as
 many nodes, Gauss–Hermite is equally exact for distributions close to a Gaussian but off by 1e-3 to
-1e-2 where a wide cavity meets a logistic, Poisson or Student-t factor; this rule is off by 1e-5 at
-most there (tests/message_passing/test_tilted.py).
+1e-2 where a wide cavity meets a logistic, Poisson or Student-t factor; this rule is usually far
+closer there, and at worst off by 1e-3.
 """
 
 from typing import Any, NamedTuple
