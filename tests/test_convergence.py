@@ -276,3 +276,11 @@ def test_any_optimizer_is_judged_by_its_energies():
     done = bb.fit(log_likelihood, jnp.zeros(()), DATA, optimizer="adam", **settings)
     assert done.info.converged
     assert done.info.stopped == "finished"
+
+
+def test_a_fall_before_the_prior_was_learned_does_not_count():
+    """At epoch 40 the prior begins to move, and the energy drops to where it then stays."""
+    stream = np.random.RandomState(0)
+    energies = np.where(np.arange(100) < 45, 300.0, 200.0) + stream.normal(size=100)
+    assert fall_of(energies, 100.0) > 0
+    assert fall_of(energies, 100.0, first=40) == 0

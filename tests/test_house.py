@@ -23,7 +23,7 @@ ENGINE = """
     loop replicas
 """
 # A folder, or the root, imports only from itself and from those before it.
-ROOMS = ["engine", "", "files", "tables", "interfaces", "cli", "__main__"]
+ROOMS = ["engine", "", "files", "message_passing", "tables", "interfaces", "cli", "__main__"]
 # Imports against that order, made inside a function: a posterior writes itself to a file.
 DEFERRED = {("posterior", "files/posterior_file")}
 

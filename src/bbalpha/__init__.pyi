@@ -30,7 +30,7 @@ from .distributions import (
     Distribution,
     FullGaussian,
 )
-from .low_rank import LowRankGaussian
+from .low_rank import LowRankGaussian, NarrowedGaussian
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
@@ -46,6 +46,12 @@ from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
 from .engine.cache import use_compilation_cache
+from .message_passing.sweeps import power_ep
+from .message_passing.double_loop import double_loop_ep
+from .message_passing.variational import vmp
+from .message_passing.tied import averaged_ep, stochastic_ep
+from .message_passing.stationary import fixed_point
+from .message_passing.server import snep
 from . import metrics
 from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
@@ -95,6 +101,7 @@ __all__ = [
     "Distribution",
     "FullGaussian",
     "LowRankGaussian",
+    "NarrowedGaussian",
     "DensityPrior",
     "alpha_energy",
     "log_power_mean",
@@ -117,6 +124,13 @@ __all__ = [
     "fit",
     "fit_many",
     "use_compilation_cache",
+    "power_ep",
+    "double_loop_ep",
+    "vmp",
+    "averaged_ep",
+    "stochastic_ep",
+    "fixed_point",
+    "snep",
     "metrics",
     "TableEncoder",
     "BBAlphaClassifier",

@@ -167,16 +167,21 @@ class Convergence:
         self.is_noisy = has_traveled and is_steady and not is_known
 
 
-def fall_of(energies: np.ndarray, num_data: float) -> float:
+def fall_of(energies: np.ndarray, num_data: float, first: int = 0) -> float:
     """How much energy a run still lost in its third quarter, in nats per data point; 0 if settled.
 
     The second quarter is compared with the third, because a rate that falls to zero would hide a
     drift at the end. A fall counts if it is more than noise, and large by itself or as a share of
     the fall of the whole run. It is infinite if there are too few epochs to judge.
+
+    Args:
+        energies: of every epoch.
+        num_data: N.
+        first: the epoch from which quarters count: when a prior began to be learned.
     """
-    if len(energies) < FEWEST_EPOCHS:
+    if len(energies) - first < FEWEST_EPOCHS:
         return math.inf
-    quarters = np.array_split(energies / num_data, 4)
+    quarters = np.array_split(energies[first:] / num_data, 4)
     fall = quarters[1].mean() - quarters[2].mean()
     error = math.sqrt(sum(np.var(part, ddof=1) / len(part) for part in quarters[1:3]))
     whole = max(energies[0] / num_data - quarters[3].mean(), 0.0)

@@ -13,6 +13,7 @@ from bbalpha.engine.special import LOG_TWO_PI, poisson_log_height, poisson_tails
 from bbalpha.likelihoods import Columns, Outputs, PerDatum, RandomKey, fields_of, floating
 
 SERIES_START = 8.0  # from which three terms of Stirling's series are exact to 1e-9
+LARGEST_COUNT = 1e12  # whose third power, which betainc forms, is finite in float32
 LARGEST_LOG_RATE = 80.0  # whose exponential is finite in float32
 LARGEST_LOG_SIZE = 16.0  # log r up to which the negative binomial is told from the Poisson
 
@@ -110,7 +111,7 @@ class NegativeBinomial(eqx.Module):
         """Both tails, as incomplete beta functions of the share λ/(r + λ)."""
         counts = jnp.floor(aligned(targets, outputs))
         log_size = self._log_size(outputs)
-        a = jnp.maximum(counts, 0) + 1
+        a = jnp.clip(counts, 0, LARGEST_COUNT) + 1
         a, size, logit = jnp.broadcast_arrays(a, jnp.exp(log_size), outputs - log_size)
         cdf = jnp.where(counts < 0, 0, betainc(size, a, jax.nn.sigmoid(-logit)))
         return cdf, jnp.where(counts < 0, 1, betainc(a, size, jax.nn.sigmoid(logit)))

@@ -108,3 +108,65 @@ class LowRankGaussian(eqx.Module):
         turned = turn @ root
         along = (factor.T @ shift, factor.T @ turned)
         return direction, (shift, stretch / jnp.sqrt(information), turned, along)
+
+
+class NarrowedGaussian(eqx.Module):
+    """A diagonal Gaussian made narrower, or wider, along a few directions.
+
+    The covariance is S (I + B (A Aᵀ − I) Bᵀ) S with S = diag(s), orthonormal columns B, and A lower
+    triangular. It is the posterior of a regression with more columns than rows: as wide as the
+    prior, except where data say more. Time and memory grow with parameters times directions.
+
+    >>> basis, cholesky = jnp.array([[1.0], [0.0]]), jnp.array([[0.5]])
+    >>> q = bb.NarrowedGaussian(jnp.zeros(2), jnp.zeros(2), basis, cholesky)
+    >>> print(q.variance)
+    [0.25 1.  ]
+    """
+
+    mean: Float[Array, " params"]
+    log_scale: Float[Array, " params"]
+    basis: Float[Array, "params rank"]
+    cholesky: Float[Array, "rank rank"]
+
+    @property
+    def covariance(self) -> Float[Array, "params params"]:
+        """The covariance matrix, dense: for models with few parameters."""
+        scaled = jnp.exp(self.log_scale)[:, None] * self.basis
+        return jnp.diag(jnp.exp(2 * self.log_scale)) + scaled @ self._excess @ scaled.T
+
+    @property
+    def variance(self) -> Float[Array, " params"]:
+        """The variance of every parameter."""
+        excess = jnp.sum(self.basis @ self._excess * self.basis, axis=1)
+        return jnp.exp(2 * self.log_scale) * (1 + excess)
+
+    def noise(self, key: Key[Array, ""]) -> Float[Array, " params"]:
+        """Standard Gaussian noise, one number per parameter."""
+        return threefry.normal(key, self.mean.shape, self.mean.dtype)
+
+    def transform(self, noise: Float[Array, " params"]) -> Float[Array, " params"]:
+        """The parameters θ = m + s (ε + B (A − I) Bᵀ ε)."""
+        along = self.basis.T @ noise
+        change = self.basis @ (jnp.tril(self.cholesky) @ along - along)
+        return self.mean + jnp.exp(self.log_scale) * (noise + change)
+
+    def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density, from the noise that becomes the parameters."""
+        scaled = (params - self.mean) * jnp.exp(-self.log_scale)
+        along = self.basis.T @ scaled
+        noise = jax.scipy.linalg.solve_triangular(jnp.tril(self.cholesky), along, lower=True)
+        squares = jnp.sum(jnp.square(scaled)) - jnp.sum(jnp.square(along))
+        return self._log_density(squares + jnp.sum(jnp.square(noise)))
+
+    def log_prob_of_noise(self, noise: Float[Array, " params"]) -> Float[Array, ""]:
+        """The log-density of the parameters that `noise` becomes."""
+        return self._log_density(jnp.sum(jnp.square(noise)))
+
+    def _log_density(self, squares: Float[Array, ""]) -> Float[Array, ""]:
+        log_scales = jnp.sum(self.log_scale) + jnp.sum(jnp.log(jnp.abs(jnp.diag(self.cholesky))))
+        return -0.5 * (squares + self.mean.size * LOG_TWO_PI) - log_scales
+
+    @property
+    def _excess(self) -> Float[Array, "rank rank"]:
+        factor = jnp.tril(self.cholesky)
+        return factor @ factor.T - jnp.eye(len(factor), dtype=factor.dtype)

@@ -45,6 +45,11 @@ class FitInfo:
     is used up, or the energy hardly depends on q), "early", "callback", "interrupted" or
     "non-finite"; while a callback looks at it, it is "running". `converged` says whether the result
     had stopped moving.
+
+    For message passing, `energies` has one energy per sweep, `num_steps` counts sweeps, and
+    `skipped` says how many sites each sweep had to leave as they were. `stopped` may also be
+    "diverged", "double loop" (which converged where sweeps did not), or "traced" (inside another
+    program, where nothing else is known).
     """
 
     energies: tuple[float, ...] = ()
@@ -53,6 +58,7 @@ class FitInfo:
     seconds: float = 0.0
     stopped: str = "finished"
     converged: bool = False
+    skipped: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,6 +85,9 @@ class Posterior(eqx.Module):
     `q` and `prior` are distributions over the flat vector of free numbers, `energy` is the BB-α
     energy on the full data (lower is better), and `hyperparams` holds the learned hyper-parameters.
     Everything else is in the units of the model, where transforms put constraints on parameters.
+
+    After power EP and its relatives with a site for each datum, `leave_one_out` holds the log
+    predictive density of each datum under q without its site.
     """
 
     q: Distribution
@@ -89,6 +98,7 @@ class Posterior(eqx.Module):
     energy: Float[Array, ""]
     layout: Layout = eqx.field(static=True)
     info: FitInfo = FitInfo()
+    leave_one_out: Float[Array, " data"] | None = None
 
     def __repr__(self) -> str:
         q, prior = type(self.q).__name__, type(self.prior).__name__

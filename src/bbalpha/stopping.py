@@ -18,6 +18,7 @@ from bbalpha.engine.arrays import on_device
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
+from bbalpha.engine.optimizers import WAIT
 from bbalpha.posterior import FitInfo
 from bbalpha.state import FitState, check_likelihood
 
@@ -141,7 +142,10 @@ class Watch:
             return self.judge.converged
         if stopped != "finished":
             return False
-        self.fall = fall_of(energies[: self.plan.num_epochs], float(state.num_data))
+        energies = energies[: self.plan.num_epochs]
+        learns_prior = state.variables.log_prior_scale is not None
+        first = int(WAIT * self.plan.num_epochs) if learns_prior else 0
+        self.fall = fall_of(energies, float(state.num_data), first)
         return self.fall == 0
 
     def _score(self, state: FitState) -> bool:

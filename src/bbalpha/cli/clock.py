@@ -1,5 +1,6 @@
 """How long the parts of a command took: reading, compiling, training."""
 
+import threading
 import time
 from functools import cache
 
@@ -7,21 +8,23 @@ import jax
 
 PREFIX = "/jax/core/compile"  # of the events that jax reports while it traces and compiles
 
-_events: list[tuple[float, float]] = []  # when each began and ended
+_events: list[tuple[float, float, int]] = []  # when each began and ended, and in which thread
 
 
 class Compiling:
-    """The seconds that jax spent on making programs since this was made."""
+    """The seconds that this thread has spent on making programs since this was made."""
 
     def __init__(self) -> None:
         _listen()
-        self._first = len(_events)
+        self._first, self._thread = len(_events), threading.get_ident()
 
     @property
     def seconds(self) -> float:
-        """The length of the union of all events, because they are nested and may overlap."""
+        """The length of the union of all events, because they are nested."""
         total, reached = 0.0, 0.0
-        for begin, end in sorted(_events[self._first :]):
+        for begin, end, thread in sorted(_events[self._first :]):
+            if thread != self._thread:
+                continue
             total += max(0.0, end - max(begin, reached))
             reached = max(reached, end)
         return total
@@ -34,6 +37,6 @@ def _listen() -> None:
     def record(event: str, duration_secs: float, **_: str | int) -> None:
         if event.startswith(PREFIX):
             end = time.perf_counter()
-            _events.append((end - duration_secs, end))
+            _events.append((end - duration_secs, end, threading.get_ident()))
 
     jax.monitoring.register_event_duration_secs_listener(record)

@@ -210,11 +210,11 @@ def fit_table(
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table = read_training_table(data, columns, quiet or json)
     check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
+    reading = time.perf_counter() - started
     if path.exists() and not force:
         from bbalpha.cli.replacing import check_replaceable
 
         check_replaceable(path, table)
-    reading = time.perf_counter() - started
     _fit(settings, table, Files(data, path, plot), reading, "json" if json else quiet)
 
 

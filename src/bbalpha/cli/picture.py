@@ -25,7 +25,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind rea
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
 Z90 = 1.645  # 90 % of a Gaussian lies within this many standard deviations
 NUM_INTERVALS = 300  # that can be seen side by side
-NUM_BINS = 10
+NUM_BINS, ROWS_FOR_MORE_BINS = 10, 400
 
 
 def draw(
@@ -97,7 +97,8 @@ def _draw_calibration(axis: Any, outcomes: NumberOutcomes) -> None:
 
 def _draw_pit(axis: Any, outcomes: NumberOutcomes) -> None:
     """Where the targets fall in their predictive distributions, as a histogram."""
-    num_rows, num_bins = len(outcomes.pit), 2 * NUM_BINS
+    num_rows = len(outcomes.pit)
+    num_bins = NUM_BINS if num_rows < ROWS_FOR_MORE_BINS else 2 * NUM_BINS
     share = 1 / num_bins
     chance = Z90 * np.sqrt(share * (1 - share) / num_rows)
     low, high = 100 * max(0, share - chance), 100 * (share + chance)

@@ -19,12 +19,13 @@ from bbalpha.distributions import (
 )
 from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
-from bbalpha.low_rank import LowRankGaussian
+from bbalpha.low_rank import LowRankGaussian, NarrowedGaussian
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.priors import DensityPrior, Prior, as_prior
 from bbalpha.transforms import interval, ordered, positive, simplex
 
-DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian")  # known by name in a file
+# Known by name in a file.
+DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian", "NarrowedGaussian")
 TRANSFORMS = {  # likewise, made of their settings in the file
     "Positive": lambda: positive,
     "Interval": interval,
@@ -93,6 +94,7 @@ def posterior_of_file(
             energy=scalar,
             layout=layout,
             info=info,
+            leave_one_out=_per_datum(arrays),
         )
 
     # Only shapes: no memory is allocated for what a file merely claims to hold.
@@ -198,8 +200,19 @@ def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray
             shape = arrays.get(f".{field}.factor", np.zeros(())).shape
             rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
             return LowRankGaussian(mean, mean, jnp.zeros((layout.size, rank)))
+        case "NarrowedGaussian":
+            shape = arrays.get(f".{field}.basis", np.zeros(())).shape
+            rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1
+            factor = jnp.zeros((rank, rank))
+            return NarrowedGaussian(mean, mean, jnp.zeros((layout.size, rank)), factor)
         case _:
             return DiagonalGaussian(mean, mean)
+
+
+def _per_datum(arrays: dict[str, np.ndarray]) -> Any:
+    """An example of the left-out predictions, if the file holds some."""
+    found = arrays.get(".leave_one_out")
+    return None if found is None else jnp.zeros(found.shape[:1])
 
 
 def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
@@ -211,6 +224,7 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
         "seconds": float,
         "stopped": str,
         "converged": bool,
+        "skipped": lambda counts: tuple(int(count) for count in counts),
     }
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})

@@ -1,0 +1,81 @@
+"""How close `bb.judge` comes to a true held-out score: `python benchmarks/left_out.py`.
+
+For each table and number of rows, an estimator with all defaults is fitted to random rows, judged
+on them, and scored on the others. Prints a table for docs/tables.md: means over three splits.
+"""
+
+import sys
+import warnings
+
+import numpy as np
+from sklearn import datasets
+
+import bbalpha as bb
+from bbalpha.data import Dataset
+from bbalpha.importance import highest_pareto_k, pareto_smoothed
+from bbalpha.interfaces.network import log_likelihood_of
+
+SIZES = (30, 150, 500)
+NUM_SPLITS = 3
+NUM_TESTED = 1000  # other rows, at most
+
+
+def tables():
+    """Inputs and targets by name; whole numbers are classes."""
+    yield "diabetes", *datasets.load_diabetes(return_X_y=True)
+    yield "friedman1", *datasets.make_friedman1(3000, noise=1.0, random_state=0)
+    yield "iris", *datasets.load_iris(return_X_y=True)
+    yield "breast_cancer", *datasets.load_breast_cancer(return_X_y=True)
+
+
+def scores(X, y, num_rows, split):
+    """Training, left-out, weighted and true held-out score, and those of the simpler models."""
+    order = np.random.default_rng(split).permutation(len(y))
+    kept, others = order[:num_rows], order[num_rows : num_rows + NUM_TESTED]
+    kind = bb.BBAlphaRegressor if y.dtype.kind == "f" else bb.BBAlphaClassifier
+    model = kind(random_state=split).fit(X[kept], y[kept])
+    found = bb.judge(model, X[kept], y[kept])
+    tested = model.score_samples(X[others], y[others]).mean()
+    weighted, failed = by_importance_weights(model, X[kept], y[kept])
+    simple = found.constant, found.linear
+    return found.training, found.held_out, tested, weighted, 100 * failed, *simple
+
+
+def by_importance_weights(model, X, y):
+    """The leave-one-out score with Pareto-smoothed weights, and the share of rows with a bad k̂."""
+    X, y = model._validated(X, y, reset=False)
+    rows = Dataset(model.input_units_.transform(X), model.target_units_.transform(y))
+    log_likelihood, posterior = log_likelihood_of(model.activation), model.posterior_
+    found = posterior.predict(
+        lambda params, rows: log_likelihood(params, rows, posterior.hyperparams),
+        rows,
+        key=model._key(),
+        num_samples=model.num_predictive_samples,
+    )
+    log_likelihoods = np.asarray(found, np.float64).T
+    weights = [pareto_smoothed(-of_row) for of_row in log_likelihoods]
+    results = [
+        np.logaddexp.reduce(w + p) for (w, _), p in zip(weights, log_likelihoods, strict=True)
+    ]
+    bad = [k > highest_pareto_k(model.num_predictive_samples) for _, k in weights]
+    return np.mean(results) - float(model.target_units_.log_scale), np.mean(bad)
+
+
+def main():
+    """Print the table."""
+    warnings.simplefilter("ignore")
+    print(
+        "| table | rows | training | left out | other rows | PSIS | bad k̂ (%) | constant | linear |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, X, y in tables():
+        for num_rows in SIZES:
+            if num_rows <= 0.9 * len(y):
+                found = [scores(X, y, num_rows, split) for split in range(NUM_SPLITS)]
+                cells = " | ".join(f"{value:.2f}" for value in np.mean(found, axis=0))
+                print(f"| {name} | {num_rows} | {cells} |")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
