@@ -6,8 +6,8 @@ the outputs fₙ by Σ ∂M_α/∂mean, which for a Gaussian fₙ equals
 
     Δₙ = (1/α) (E_q[p(yₙ|fₙ)^α fₙ] / E_q[p(yₙ|fₙ)^α] − E_q[fₙ]),   Cov_q(fₙ, log p(yₙ|fₙ)) at α = 0,
 
-so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. Importance weights 1/p(yₙ|θ) would be useless here: q
-is so wide in the thousand directions of a network that they have no variance.
+so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. Importance weights 1/p(yₙ|θ) would often fail: q is
+wide in so many directions of the weights that a few draws would take all the weight.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from bbalpha.posterior import log_mean_exp
 FEWEST_ROWS = 3  # without one of them, two are left for a variance
 MOST_ROWS = 2000  # that are scored
 MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
-MARGIN = 0.05  # nats; typical error of `held_out`, see the table in docs/tables.md
+MARGIN = 0.05  # nats; typical error of `held_out` for numbers, see the table in docs/tables.md
 ZERO = 1e-3  # α below which the covariance takes the place of the difference
 
 
