@@ -1,7 +1,7 @@
 """Columns with many categories: the RMSE of a linear model on new rows, by encoding.
 
-Prints, for generated tables, the error without the column, with the features of zeros and ones of
-`bb.TableEncoder`, with the logarithm of each category's frequency beside them, and with effects.
+Prints the error on generated tables in four cases: without the column, with the zeros and ones of
+`bb.TableEncoder`, with the log-frequency of each category added, and with its effect added.
 """
 
 import numpy as np

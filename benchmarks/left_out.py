@@ -29,7 +29,7 @@ def tables():
 
 
 def scores(X, y, num_rows, split):
-    """Training, left-out, weighted and true held-out score, and those of the simpler models."""
+    """Scores of the model (training, left out, PSIS, other rows) and of the simpler models."""
     order = np.random.default_rng(split).permutation(len(y))
     kept, others = order[:num_rows], order[num_rows : num_rows + NUM_TESTED]
     kind = bb.BBAlphaRegressor if y.dtype.kind == "f" else bb.BBAlphaClassifier

@@ -273,7 +273,7 @@ OURS = {
 
 
 def settings_of(name, kind, extra):
-    """The arguments of the estimator: those of the method, overridden by the extra ones."""
+    """The arguments of the estimator; extra settings override the method's own."""
     found = {}
     for settings in (OURS[name], extra):
         kinds = ("regression", "counts", "binary", "multiclass")

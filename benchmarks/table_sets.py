@@ -81,7 +81,7 @@ def of_file(path, target, drop=()):
 
 
 def fertility():
-    """Births per woman in 2010 from those of every tenth year before; some are missing."""
+    """Predict births per woman in 2010 from the figures of 1960 to 2000, some of them missing."""
     import statsmodels.api as sm
 
     frame = sm.datasets.fertility.load_pandas().data
@@ -367,7 +367,7 @@ def splits_of(name, target, *, is_classes):
 
 
 def sized_split(table, size, repetition):
-    """`size` rows for training; those of a smaller size are among those of a larger one."""
+    """A split with `size` training rows; larger sizes contain the rows of smaller ones."""
     order = np.random.default_rng([crc32(table.name.encode()), repetition])
     rows = order.permutation(len(table.target))
     num_tests = min(SIZED_TESTS, len(rows) - max(SIZES))

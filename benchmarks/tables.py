@@ -119,7 +119,7 @@ def names_of(chosen):
 
 
 def run_all(names, chosen, tag, settings):
-    """Run what is missing: small tables first, cheap methods first."""
+    """Run the missing combinations: small tables first, cheap methods first."""
     path = path_of(tag)
     path.parent.mkdir(exist_ok=True)
     done = finished(path)
