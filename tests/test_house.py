@@ -16,16 +16,31 @@ TESTS = ROOT / "tests"
 # An engine file imports only from the lines above its own.
 ENGINE = """
     arrays options
-    checks compiling layout materialize optimizers progress special streams
+    checks compiling interrupts layout materialize optimizers progress special streams
     threefry
     batches cache draws noise
     epochs
     loop replicas
 """
 # A folder, or the root, imports only from itself and from those before it.
-ROOMS = ["engine", "", "files", "message_passing", "tables", "interfaces", "cli", "__main__"]
-# Imports against that order, made inside a function: a posterior writes itself to a file.
-DEFERRED = {("posterior", "files/posterior_file")}
+ROOMS = [
+    "engine",
+    "",
+    "files",
+    "runtime",
+    "message_passing",
+    "tables",
+    "interfaces",
+    "cli",
+    "__main__",
+]
+# Imports against that order, made inside a function: a posterior writes itself to a file, and a run
+# is kept if it is to be.
+DEFERRED = {
+    ("posterior", "files/posterior_file"),
+    ("planning", "runtime/checkpoints"),
+    ("planning", "runtime/fingerprints"),
+}
 
 # A module of the method without public names, and the module before which to read it.
 WITHOUT_PUBLIC_NAMES = {"importance": "reweighting", "planning": "fitting"}

@@ -45,6 +45,7 @@ from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
+from .runtime.checkpoints import Checkpoint
 from .engine.cache import use_compilation_cache
 from .message_passing.sweeps import power_ep
 from .message_passing.double_loop import double_loop_ep
@@ -123,6 +124,7 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "Checkpoint",
     "use_compilation_cache",
     "power_ep",
     "double_loop_ep",

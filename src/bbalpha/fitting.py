@@ -8,10 +8,11 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.convergence import check_tolerance
 from bbalpha.energy import LogLikelihood
-from bbalpha.engine.batches import no_order
 from bbalpha.engine.loop import train
 from bbalpha.engine.optimizers import Optimizer
 from bbalpha.planning import (
+    begin,
+    budget_of,
     check_schedule,
     draws_for,
     ending,
@@ -66,6 +67,7 @@ def fit(
     sample_weight: Float[Any, " rows"] | None = None,
     early_stopping: EarlyStopping | None = None,
     callback: Callback | None = None,
+    checkpoint: Any = None,
     progress: bool = True,
 ) -> Posterior:
     """The posterior that minimizes the BB-α energy.
@@ -122,6 +124,10 @@ def fit(
         early_stopping: held-out data that decide when to stop.
         callback: called after every epoch with the state and the record of the run; a true result
             ends the fit.
+        checkpoint: a folder, or a `bb.Checkpoint`, in which to save the run every ten seconds and
+            at its end. The same call goes on from there, or returns at once if the run had ended,
+            with the same result as if it had never been cut off. SIGTERM then saves before it ends
+            the process.
         progress: show a progress bar on a terminal.
 
     Raises:
@@ -164,9 +170,10 @@ def fit(
     steps = steps_for(plan, optimizer, num_samples)
     run = partial(steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
-    order = no_order(rows, plan.batch_size)
-    with_energy = ending(run, rows, plan, state, order)
-    state, energies, stopped = train(run, state, order, plan, watch, progress)
+    facts = {"tolerance": tolerance, "num_epochs": budget_of(optimizer, plan)}
+    start = begin(checkpoint, state, rows, plan, watch, facts)
+    with_energy = ending(run, rows, plan, start)
+    state, energies, stopped = train(run, start, plan, watch, progress)
     state = watch.result(state, stopped)
     posterior, stopped = posterior_at_the_end(partial(with_energy, state), state.posterior, stopped)
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))

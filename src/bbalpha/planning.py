@@ -13,16 +13,17 @@ from jaxtyping import PyTree
 from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Convergence
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
-from bbalpha.engine.batches import Order, Rows, padded_length, padded_rows
+from bbalpha.engine.batches import Rows, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy, quick_steps, run_steps
-from bbalpha.engine.loop import Plan
+from bbalpha.engine.loop import Plan, Start, start_at
 from bbalpha.engine.noise import samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.posterior import Posterior
 from bbalpha.state import FitState
+from bbalpha.stopping import ReplicaWatch, Watch
 from bbalpha.training import NUM_SAMPLES
 
 NUM_STEPS = 10_000
@@ -134,7 +135,7 @@ def posterior_at_the_end(
         return without(), "interrupted"
 
 
-def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order) -> Callable:
+def ending(run: Callable, rows: Rows, plan: Plan, start: Start) -> Callable:
     """A function from the last state to its posterior with the energy on the full data.
 
     A step on all rows reports that energy, so one more step gives it; otherwise a program of its
@@ -143,11 +144,11 @@ def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order)
     if plan.batch_size == len(rows.sample_weight):
 
         def of_next_step(state: FitState) -> Posterior:
-            energies = run(state.at_full_alpha(), order=order, num_steps=on_device(1))[2]
+            energies = run(state.at_full_alpha(), order=start.order, num_steps=on_device(1))[2]
             return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
 
         return of_next_step
-    wait = compile_ahead(_with_energy.program, state, rows)
+    wait = compile_ahead(_with_energy.program, start.state, rows)
 
     def of_all_rows(state: FitState) -> Posterior:
         wait()
@@ -159,6 +160,41 @@ def ending(run: Callable, rows: Rows, plan: Plan, state: FitState, order: Order)
 @partial(Compiled, is_rare=True)
 def _with_energy(state: FitState, rows: Rows) -> Posterior:
     return dataclasses.replace(state.posterior(), energy=full_energy(state, rows))
+
+
+def begin(
+    checkpoint: Any,
+    state: FitState,
+    rows: Rows,
+    plan: Plan,
+    watch: Watch | ReplicaWatch,
+    facts: dict,
+) -> Start:
+    """Where a run begins: at the state or, with a checkpoint of the same run, where that ended.
+
+    Args:
+        checkpoint: A folder or a `Checkpoint`, or None.
+        state: Before the first step.
+        rows: The data.
+        plan: Of the run.
+        watch: Of the run, which will keep it.
+        facts: Further arguments that determine the result.
+    """
+    start = start_at(state, rows, plan)
+    if checkpoint is None:
+        return start
+    from bbalpha.runtime.checkpoints import keeper_of
+    from bbalpha.runtime.fingerprints import fingerprint
+
+    rule = watch.early_stopping if isinstance(watch, Watch) else None
+    keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, facts), watch)
+    watch.keeper = keeper
+    return keeper.restored(start, rows)
+
+
+def budget_of(optimizer: Any, plan: Plan) -> int | None:
+    """The number of epochs if it determines the steps, as it does for a rate that falls to 0."""
+    return plan.num_epochs if optimizer == "adam" else None
 
 
 def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | None:

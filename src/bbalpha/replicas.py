@@ -14,7 +14,7 @@ from bbalpha.convergence import check_tolerance
 from bbalpha.data import as_array
 from bbalpha.energy import LogLikelihood
 from bbalpha.engine.arrays import on_device, on_host
-from bbalpha.engine.batches import Rows, no_order
+from bbalpha.engine.batches import Rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite
 from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.layout import Layout
@@ -23,6 +23,8 @@ from bbalpha.engine.optimizers import Optimizer
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.fitting import TOLERANCE
 from bbalpha.planning import (
+    begin,
+    budget_of,
     check_schedule,
     draws_for,
     judge_of,
@@ -59,6 +61,7 @@ def fit_many(
     resample_every: int = 1,
     sample_weight: Any = None,
     data_axis: int | None = None,
+    checkpoint: Any = None,
     progress: bool = True,
 ) -> list[Posterior]:
     """The posteriors of many replicas, trained together by one compiled program.
@@ -88,6 +91,7 @@ def fit_many(
         resample_every: as for `fit`.
         sample_weight: as for `fit`, with a leading axis of replicas if `data_axis=0`.
         data_axis: 0 if every replica has its own data, None if they share them.
+        checkpoint: as for `fit`.
         progress: as for `fit`.
 
     Raises:
@@ -134,8 +138,9 @@ def fit_many(
     check_likelihood(replica_of(state, 0), _all_rows(data, data_axis), plan.batch_size)
     run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
     watch = ReplicaWatch(plan, _watches(state, plan, tolerance))
-    order = no_order(rows, plan.batch_size, keys.shape)
-    state, energies, stopped = train(run, state, order, plan, watch, progress)
+    facts = {"tolerance": tolerance, "num_epochs": budget_of(optimizer, plan)}
+    start = begin(checkpoint, state, rows, plan, watch, facts)
+    state, energies, stopped = train(run, start, plan, watch, progress)
     results = watch.result(state)
     together, stopped = posterior_at_the_end(
         partial(_with_energies, results, rows, data_axis), partial(_posteriors, results), stopped

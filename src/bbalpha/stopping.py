@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,14 @@ from bbalpha.posterior import FitInfo
 from bbalpha.state import FitState, check_likelihood
 
 Callback = Callable[[FitState, FitInfo], bool | None]
+
+
+class Keeper(Protocol):
+    """What a watch asks of whoever saves a run."""
+
+    def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
+        """Save the run if enough time has passed or it has ended."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Watch:
     callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
+    keeper: Keeper | None = None
     fall: float = math.inf  # of the energy in the third quarter, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
 
@@ -99,6 +109,16 @@ class Watch:
         if self.judge.converged:
             return state, "converged"
         return state, "finished" if self.judge.is_hopeless else None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the run is saved."""
+        return self.keeper is not None
+
+    def keep(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
+        """Save the run if it is time to, or if there is a reason why it ends."""
+        if self.keeper is not None:
+            self.keeper.save_if_due(state, energies, stopped)
 
     def result(self, state: FitState, stopped: str) -> FitState:
         """The state that the fit returns: the best one, the average, or the last."""
@@ -177,6 +197,7 @@ class ReplicaWatch:
     plan: Plan
     watches: list[Watch]
     steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
+    keeper: Keeper | None = None
 
     @property
     def every(self) -> int:
@@ -197,6 +218,16 @@ class ReplicaWatch:
         natural = jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *rounds)
         state = dataclasses.replace(state, optimizer_state=natural)
         return state, "converged" if len(self.steps) == len(judges) else None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the run is saved."""
+        return self.keeper is not None
+
+    def keep(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
+        """Save the run if it is time to, or if there is a reason why it ends."""
+        if self.keeper is not None:
+            self.keeper.save_if_due(state, energies, stopped)
 
     def result(self, state: FitState) -> FitState:
         """The states that the fits return, each as it was when it converged."""

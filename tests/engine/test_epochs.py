@@ -40,10 +40,10 @@ def step_by_hand(state, num_steps):
     step = jax.jit(bb.step)
     for index in range(num_steps):
         if index % NUM_BATCHES == 0:
-            rows, weights = order_of_epoch(state.key, state.step // NUM_BATCHES, ROWS, BATCH_SIZE)
+            order = order_of_epoch(state.key, state.step // NUM_BATCHES, ROWS, BATCH_SIZE)
         batch = index % NUM_BATCHES
-        taken = jax.tree.map(lambda leaf, rows=rows[batch]: leaf[rows], DATA)
-        state, _ = step(state, taken, weights[batch])
+        taken = jax.tree.map(lambda leaf, rows=order.taken[batch]: leaf[rows], DATA)
+        state, _ = step(state, taken, order.weights[batch])
     return state
 
 

@@ -20,7 +20,13 @@ from bbalpha.engine.arrays import on_device, on_host
 SHORTEST_LENGTH = 8  # of padded rows
 FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
 
-Order = tuple[Int[Array, "*replicas batches batch"], Float[Array, "*replicas batches batch"]]
+
+class Order(NamedTuple):
+    """An epoch under way: the rows of its batches with their weights, and its energy so far."""
+
+    taken: Int[Array, "*replicas batches batch"]
+    weights: Float[Array, "*replicas batches batch"]
+    energy: Float[Array, "*replicas"]
 
 
 class Rows(NamedTuple):
@@ -81,15 +87,28 @@ def padded_length(num_rows: int) -> int:
 
 
 def order_of_epoch(key: PRNGKeyArray, epoch: Int[Array, ""], rows: Rows, batch_size: int) -> Order:
-    """The rows and weights of the batches of one epoch: a function of the key and the epoch."""
+    """The order at the start of an epoch: a function of the key and the epoch."""
     key = threefry.fold_in(threefry.fold_in(key, streams.ORDER), epoch)
-    return minibatch_rows(key, rows.num_rows, len(rows.sample_weight), batch_size)
+    num_slots = rows.sample_weight.shape[-1]
+    return Order(*minibatch_rows(key, rows.num_rows, num_slots, batch_size), jnp.zeros(()))
+
+
+def order_under_way(
+    keys: PRNGKeyArray, epoch: int, energy: np.ndarray, rows: Rows, batch_size: int
+) -> Order:
+    """The order amid an epoch, whose steps so far had that energy: of one run or of replicas."""
+
+    def draw(key: PRNGKeyArray) -> Order:
+        return order_of_epoch(key, jnp.asarray(epoch), rows, batch_size)
+
+    order = jax.vmap(draw)(keys) if keys.ndim else draw(keys)
+    return order._replace(energy=on_device(energy, order.energy.dtype))
 
 
 def no_order(rows: Rows, batch_size: int, replicas: tuple[int, ...] = ()) -> Order:
     """Zeros in the shape of an epoch's order."""
     shape = (*replicas, -(-rows.sample_weight.shape[-1] // batch_size), batch_size)
-    return on_device(np.zeros(shape, int)), on_device(np.zeros(shape))
+    return Order(*(on_device(np.zeros(*of)) for of in ((shape, int), (shape,), (replicas,))))
 
 
 def minibatch_rows(

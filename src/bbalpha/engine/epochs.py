@@ -88,9 +88,9 @@ def run_steps(
 
     The key and the epoch determine the order of the rows, so a run may stop and resume anywhere.
     The order is passed on only because drawing it for a million rows takes as long as a thousand
-    steps; at the start of an epoch `no_order` will do. A batch of all rows needs no order, which
-    makes the program smaller. The loop ends at the first step that is not finite. The energy of an
-    epoch counts only the steps taken here.
+    steps, and for the energy of an epoch that began in an earlier call; at the start of an epoch
+    `no_order` will do. A batch of all rows needs no order, which makes the program smaller. The
+    loop ends at the first step that is not finite.
     """
     span = Span(state.step, state.step + num_steps)
     run_epoch = _run_batch_of_all if batch_size == len(rows.sample_weight) else _run_epoch
@@ -127,9 +127,10 @@ def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> Ep
     batches = jax.lax.while_loop(
         lambda batches: (batches.state.step < end) & batches.finite,
         partial(_run_batch, rows, order, num_batches, span),
-        BatchCarry(state, carry.noise, jnp.zeros((), state.dtype), jnp.array(True)),
+        BatchCarry(state, carry.noise, order.energy.astype(state.dtype), jnp.array(True)),
     )
-    return _after_epoch(carry, batches, order)
+    energy = batches.energy.astype(order.energy.dtype)
+    return _after_epoch(carry, batches, order._replace(energy=energy))
 
 
 def _run_batch_of_all(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
@@ -161,7 +162,10 @@ def _run_batch(
     """One step."""
     state = carry.state
     place = jax.lax.rem(state.step, num_batches)
-    taken, weights = (jax.lax.dynamic_index_in_dim(leaf, place, keepdims=False) for leaf in order)
+    taken, weights = (
+        jax.lax.dynamic_index_in_dim(leaf, place, keepdims=False)
+        for leaf in (order.taken, order.weights)
+    )
     share = jnp.sum(weights > 0) / rows.num_rows
     batch, sample_weight = rows.take(taken)
     weights = (weights * sample_weight).astype(state.dtype)

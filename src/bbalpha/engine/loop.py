@@ -1,8 +1,9 @@
 """The host's loop over compiled chunks of steps.
 
-Between chunks the host adds up energies, shows progress, asks whether to stop and notices Ctrl-C.
+Between chunks the host notes energies, shows progress, asks whether to stop and notices Ctrl-C.
 """
 
+import signal
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -11,11 +12,13 @@ import jax
 import numpy as np
 
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.batches import Order
+from bbalpha.engine.batches import Order, Rows, no_order, order_under_way
 from bbalpha.engine.epochs import CHUNK_EPOCHS
+from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.progress import progress_bar
 
 CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
+STOPPED_BY = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", None: None}
 
 
 class Plan(NamedTuple):
@@ -36,6 +39,15 @@ class Plan(NamedTuple):
         return min(epoch * self.num_batches, self.num_steps)
 
 
+class Start(NamedTuple):
+    """Where a run begins, or goes on; if it has ended, why."""
+
+    state: Any
+    order: Order
+    energies: np.ndarray  # of every epoch, zeros where there was none yet
+    stopped: str | None = None
+
+
 @runtime_checkable
 class Watch(Protocol):
     """What the loop asks of whoever watches a run."""
@@ -49,19 +61,42 @@ class Watch(Protocol):
         """The state to go on with, and the reason to stop now, if there is one."""
         ...
 
+    @property
+    def keeps(self) -> bool:
+        """Whether `keep` does anything."""
+        ...
+
+    def keep(self, state: Any, energies: np.ndarray, stopped: str | None) -> None:
+        """Save the run if it is time to, or if there is a reason why it ends."""
+        ...
+
+
+def start_at(
+    state: Any, rows: Rows, plan: Plan, energies: np.ndarray | None = None, stopped: Any = None
+) -> Start:
+    """The start of a run at the state, whose epochs so far had these energies."""
+    if energies is None:
+        energies = np.zeros((*state.step.shape, plan.num_epochs))
+    epoch, place = divmod(int(np.max(state.step)), plan.num_batches)
+    if place == 0:
+        order = no_order(rows, plan.batch_size, state.step.shape)
+    else:
+        order = order_under_way(state.key, epoch, energies[..., epoch], rows, plan.batch_size)
+    return Start(state, order, energies, stopped)
+
 
 def train(
     run: Callable[..., tuple[Any, Order, Any, Any]],
-    state: Any,
-    order: Order,
+    start: Start,
     plan: Plan,
     watch: Watch,
     progress: bool,
 ) -> tuple[Any, np.ndarray, str]:
     """The state at the end, the energy of every epoch, and why the run ended."""
-    energies = np.zeros((*state.step.shape, plan.num_epochs))
-    done, chunk, stopped, running = 0, 1, None, None
-    with progress_bar(progress, "epoch", plan.num_epochs) as show:
+    state, order, energies, stopped = start
+    done, chunk, running = int(np.max(state.step)), 1, None
+    signals = (signal.SIGINT, *((signal.SIGTERM,) if watch.keeps else ()))
+    with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
         try:
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
@@ -69,24 +104,30 @@ def train(
                 num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, end - done)
                 running = run(state, order=order, num_steps=on_device(num_steps))
                 state, order, sums, finite = jax.block_until_ready(running)
-                _add_energies(energies, done // plan.num_batches, np.asarray(sums))
+                _note_energies(energies, done // plan.num_batches, np.asarray(sums))
                 done += num_steps
                 _show_energy(show, energies, done / plan.num_batches)
                 if not np.asarray(finite).any():
                     stopped = "non-finite"
                 elif done == end:
                     state, stopped = watch.look(state, energies)
+                stopped = stopped or STOPPED_BY[arrived()]
+                ended = "finished" if done == plan.num_steps else None
+                watch.keep(state, energies, stopped or ended)
                 chunk = _next_chunk(chunk, num_steps, time.perf_counter() - started)
         except KeyboardInterrupt:
             stopped = "interrupted"
             jax.block_until_ready(running)  # left running, it could crash the interpreter's exit
+    if stopped == "terminated":
+        signal.raise_signal(signal.SIGTERM)
+        stopped = "interrupted"  # a handler of the user's has decided to go on
     return state, energies, stopped or "finished"
 
 
-def _add_energies(energies: np.ndarray, epoch: int, sums: np.ndarray) -> None:
-    """Add what a chunk that began in `epoch` reports."""
+def _note_energies(energies: np.ndarray, epoch: int, sums: np.ndarray) -> None:
+    """Note the energies that a chunk reports, which began in `epoch`."""
     seen = energies[..., epoch : epoch + sums.shape[-1]]
-    seen += sums[..., : seen.shape[-1]]
+    seen[...] = sums[..., : seen.shape[-1]]
 
 
 def _show_energy(show: Callable[[float, str], None], energies: np.ndarray, epochs: float) -> None:

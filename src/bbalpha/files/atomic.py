@@ -65,6 +65,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.unlink()
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of killed processes from a folder that no other one writes to."""
+    for leftover in folder.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            leftover.unlink()
+
+
 def _temporary_name(path: Path) -> str:
     """A random name with the suffixes of the path, unless it would be too long."""
     name = f"{PREFIX}{secrets.token_hex(TOKEN_BYTES)}"

@@ -70,8 +70,14 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, metadata
 
 
-def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path) -> Any:
+def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool = False) -> Any:
     """The tree `like` with the arrays of a file in place of its leaves.
+
+    Args:
+        like: The tree, whose leaves may be shapes.
+        arrays: As `read` returns them.
+        path: For messages.
+        exact: Whether each array must have the type of its leaf, not only be floating-point.
 
     Raises:
         ValueError: If a name, shape or type differs, with the name of the leaf.
@@ -89,7 +95,10 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path) -> Any:
         expected, found = np.shape(leaf), arrays[name]
         if found.shape != expected:
             raise _mismatch(path, f"{name} has shape {found.shape} instead of {expected}")
-        if not jnp.issubdtype(found.dtype, jnp.floating):
+        if exact:
+            if found.dtype != leaf.dtype:
+                raise _mismatch(path, f"{name} holds {found.dtype} instead of {leaf.dtype}")
+        elif not jnp.issubdtype(found.dtype, jnp.floating):
             raise _mismatch(path, f"{name} holds {found.dtype} instead of floating-point numbers")
     leaves = [jnp.asarray(arrays[name]) for name, _ in named]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -1,0 +1,1 @@
+"""How a fit runs long: checkpoints from which a killed run goes on to the same bits."""

@@ -1,0 +1,249 @@
+"""Checkpoints: a fit that was killed goes on from its last one and ends with the same bits.
+
+A checkpoint holds the state, the record of the run, and a fingerprint of everything that determines
+the result. Steps are a function of the state, so it does not matter when one is written.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from bbalpha.convergence import NOT_JUDGED, Movement
+from bbalpha.engine.arrays import on_device
+from bbalpha.engine.batches import Rows
+from bbalpha.engine.checks import check_counts, warn
+from bbalpha.engine.loop import Start, start_at
+from bbalpha.files import model_file
+from bbalpha.files.atomic import remove_leftovers
+from bbalpha.runtime.fingerprints import Facts
+from bbalpha.state import FitState
+from bbalpha.stopping import ReplicaWatch, Watch
+
+KIND = "checkpoint"
+PATTERN = "step-*.safetensors"
+GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run goes on
+ROUNDING = ("jax", "processor", "cores")  # facts that change nothing but rounding
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A folder in which a fit saves its state, and from which the same fit goes on.
+
+    A folder belongs to one fit. If that fit has ended, calling it again returns its result.
+
+    Attributes:
+        folder: Where; it is made if there is none.
+        seconds: How long to train between two checkpoints.
+        keep: How many of the newest to keep, in case the last one is damaged.
+
+    >>> import tempfile
+    >>> def log_likelihood(mean, batch):
+    ...     return jax.scipy.stats.norm.logpdf(batch, mean)
+    >>> data = jnp.array([0.5, 1.5, 2.5])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fits = [
+    ...         bb.fit(
+    ...             log_likelihood, jnp.zeros(()), data, key=jax.random.key(0), checkpoint=folder
+    ...         )
+    ...         for _ in range(2)  # the second finds the result of the first
+    ...     ]
+    >>> bool(fits[0].mean == fits[1].mean)
+    True
+    """
+
+    folder: str | Path
+    seconds: float = 10.0
+    keep: int = 2
+
+
+@dataclasses.dataclass
+class Keeper:
+    """Writes the checkpoints of one run, and reads them."""
+
+    checkpoint: Checkpoint
+    facts: Facts
+    watch: Watch | ReplicaWatch
+    saved_at: float = dataclasses.field(default_factory=time.perf_counter)
+
+    def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
+        """Write a checkpoint if the run has ended or enough time has passed."""
+        now = time.perf_counter()
+        if stopped is None and now - self.saved_at < self.checkpoint.seconds:
+            return
+        self.saved_at = now
+        folder, step = Path(self.checkpoint.folder), int(np.max(state.step))
+        memories = [_memory(watch) for watch in _watches(self.watch)]
+        num_epochs = -(-step // self.watch.plan.num_batches)
+        tree = {
+            "state": state,
+            "energies": energies[..., :num_epochs],
+            "watches": [arrays for arrays, _ in memories],
+        }
+        record = {
+            "stopped": stopped,
+            "num_epochs": self.watch.plan.num_epochs,
+            "seconds": now - _watches(self.watch)[0].started,
+            "watches": [facts for _, facts in memories],
+            "steps": sorted(getattr(self.watch, "steps", {}).items()),
+        }
+        metadata = {"kind": KIND, "facts": self.facts, "record": record}
+        model_file.write(folder / f"step-{step:012d}.safetensors", _plain(tree), metadata)
+        for old in sorted(folder.glob(PATTERN))[: -self.checkpoint.keep]:
+            old.unlink(missing_ok=True)
+
+    def restored(self, start: Start, rows: Rows) -> Start:
+        """Where the newest readable checkpoint ended, or the start if there is none.
+
+        Raises:
+            ValueError: If the checkpoint is of another fit, with the arguments that differ.
+        """
+        for path in sorted(Path(self.checkpoint.folder).glob(PATTERN), reverse=True):
+            try:
+                arrays, metadata = model_file.read(path)
+            except (OSError, ValueError) as error:
+                warn(f"A checkpoint was skipped: {error}")
+                continue
+            self._check(metadata, path)
+            return self._filled(start, rows, arrays, metadata["record"], path)
+        return start
+
+    def _check(self, metadata: dict[str, Any], path: Path) -> None:
+        """Raise unless the fingerprints are the same, except for rounding."""
+        found = metadata.get("facts")
+        if metadata.get("kind") != KIND or not isinstance(found, dict):
+            raise ValueError(f"checkpoint must be a folder of checkpoints; got {path.name} in it.")
+        names = [
+            name for name in {**self.facts, **found} if self.facts.get(name) != found.get(name)
+        ]
+        rounding = [name for name in names if name in ROUNDING]
+        others = [name for name in names if name not in ROUNDING]
+        if "jax" in rounding:  # the text of a program depends on it
+            others = [name for name in others if name != "program"]
+        if others:
+            named = ["a function of the model" if name == "program" else name for name in others]
+            raise ValueError(
+                "checkpoint must be a folder of the same fit; got "
+                f"{self.checkpoint.folder}, of a fit that differs in {', '.join(named)}. "
+                "Use another folder."
+            )
+        if rounding:
+            was = "; ".join(
+                f"{name} {found.get(name)}, now {self.facts[name]}" for name in rounding
+            )
+            warn(f"The checkpoint was written elsewhere, so results may differ by rounding: {was}.")
+
+    def _filled(
+        self, start: Start, rows: Rows, arrays: dict, record: dict[str, Any], path: Path
+    ) -> Start:
+        """The run as it was."""
+        plan, watches = self.watch.plan, _watches(self.watch)
+        like: dict[str, Any] = {"state": start.state, "energies": arrays["['energies']"]}
+        one = _first(start.state) if isinstance(self.watch, ReplicaWatch) else start.state
+        like["watches"] = [_shape(one, facts) for facts in record["watches"]]
+        tree = _keyed(model_file.fill(_plain(like), arrays, path, exact=True), like)
+        for watch, parts, facts in zip(watches, tree["watches"], record["watches"], strict=True):
+            _remember(watch, parts, facts, record["seconds"])
+        if isinstance(self.watch, ReplicaWatch):
+            self.watch.steps = {int(replica): int(step) for replica, step in record["steps"]}
+        energies = start.energies
+        seen = np.asarray(tree["energies"])[..., : plan.num_epochs]
+        energies[..., : seen.shape[-1]] = seen
+        stopped = None if record["stopped"] in GOES_ON else record["stopped"]
+        if stopped == "finished" and record["num_epochs"] < plan.num_epochs:
+            stopped = None
+        state = jax.tree.map(on_device, tree["state"])
+        return start_at(state, rows, plan, energies, stopped)
+
+
+def keeper_of(checkpoint: Any, facts: Facts, watch: Watch | ReplicaWatch) -> Keeper:
+    """The keeper of a run, with its folder made and cleared of unfinished files.
+
+    Raises:
+        ValueError: If a setting breaks its rule.
+        OSError: If the folder cannot be made or written to.
+    """
+    if not isinstance(checkpoint, Checkpoint):
+        if not isinstance(checkpoint, str | Path):
+            raise TypeError(
+                f"checkpoint must be a folder or a bb.Checkpoint; got checkpoint={checkpoint!r}."
+            )
+        checkpoint = Checkpoint(checkpoint)
+    check_counts(**{"checkpoint.keep": checkpoint.keep})
+    if not 0 <= checkpoint.seconds < math.inf:
+        raise ValueError(
+            f"checkpoint.seconds must not be negative; got checkpoint.seconds={checkpoint.seconds}."
+        )
+    folder = Path(checkpoint.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
+    return Keeper(checkpoint, facts, watch)
+
+
+def _watches(watch: Watch | ReplicaWatch) -> Sequence[Watch]:
+    return watch.watches if isinstance(watch, ReplicaWatch) else [watch]
+
+
+def _memory(watch: Watch) -> tuple[PyTree, Facts]:
+    """What a watch has seen, as arrays and for JSON."""
+    judge = watch.judge
+    arrays = {"best": watch.best, "rounds": judge.rounds if judge else []}
+    facts: Facts = {"held_out": watch.held_out, "has_best": watch.best is not None}
+    if judge:
+        facts["num_rounds"] = len(judge.rounds)
+        facts["judge"] = {
+            field.name: getattr(judge, field.name)
+            for field in dataclasses.fields(judge)
+            if field.name != "rounds"
+        }
+    return arrays, facts
+
+
+def _shape(state: FitState, facts: Facts) -> PyTree:
+    """Arrays like those of `_memory`."""
+    count = facts.get("num_rounds", 0)
+    rounds = [state.optimizer_state.record] * count if count else []
+    return {"best": state if facts["has_best"] else None, "rounds": rounds}
+
+
+def _remember(watch: Watch, arrays: PyTree, facts: Facts, seconds: float) -> None:
+    """Give a watch back what it had seen."""
+    watch.held_out = [(int(epoch), float(score)) for epoch, score in facts["held_out"]]
+    watch.best = arrays["best"] and jax.tree.map(on_device, arrays["best"])
+    watch.started = time.perf_counter() - seconds
+    if watch.judge:
+        for name, value in facts["judge"].items():
+            setattr(watch.judge, name, value)
+        movement = Movement(*facts["judge"]["movement"])
+        watch.judge.movement = NOT_JUDGED if movement == NOT_JUDGED else movement
+        watch.judge.rounds = [jax.tree.map(np.asarray, one) for one in arrays["rounds"]]
+
+
+def _plain(tree: PyTree) -> PyTree:
+    """The tree with random keys as the numbers that they are made of."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def _keyed(tree: PyTree, like: PyTree) -> PyTree:
+    """The tree with random keys where `like` has them."""
+
+    def keyed(leaf: Any, other: Any) -> Any:
+        if not _is_key(other):
+            return leaf
+        return jax.random.wrap_key_data(leaf, impl=str(jax.random.key_impl(other)))
+
+    return jax.tree.map(keyed, tree, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _first(state: FitState) -> FitState:
+    return jax.tree.map(lambda leaf: leaf[0], state)
