@@ -4,7 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from bbalpha.state import FitState, check_likelihood
 Callback = Callable[[FitState, FitInfo], bool | None]
 
 
+@runtime_checkable
 class Keeper(Protocol):
     """What a watch asks of whoever saves a run."""
 

@@ -2,9 +2,13 @@
 
 import json
 
+import jax
+import numpy as np
 import pytest
 
 import bbalpha as bb
+
+NAMES = ("whole", "cut")
 
 
 def test_an_interrupted_fit_writes_what_it_has_reached(
@@ -27,6 +31,39 @@ def test_an_interrupted_fit_writes_what_it_has_reached(
     done("predict", model, folder / "prices.csv")
 
 
+def test_an_interrupted_fit_with_a_checkpoint_goes_on_to_the_same_model(
+    folder, tmp_path, monkeypatch, run, done, quick
+):
+    command = ["fit", folder / "prices.csv", "--target", "price", *quick]
+    done(*command, "--output", tmp_path / "whole.safetensors")
+    command += ["--output", tmp_path / "cut.safetensors", "--checkpoint", tmp_path / "kept"]
+
+    def interrupt(self, state, energies, stopped):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bbalpha.engine.loop.CHUNK_SECONDS", 1e-9)  # one step at a time
+        patched.setattr("bbalpha.stopping.Watch.keep", interrupt)
+        assert run(*command).exit_code == 130
+    done(*command)
+    whole, cut = (bb.BBAlphaRegressor.load(tmp_path / f"{name}.safetensors") for name in NAMES)
+    assert cut.posterior_.info.energies == whole.posterior_.info.energies
+    for leaf, other in zip(
+        jax.tree.leaves(cut.posterior_), jax.tree.leaves(whole.posterior_), strict=True
+    ):
+        np.testing.assert_array_equal(leaf, other)
+
+
+def test_a_checkpoint_of_another_fit_is_refused(folder, tmp_path, run, done, refused, quick):
+    command = ["fit", folder / "prices.csv", "--target", "price", *quick]
+    command += ["--output", tmp_path / "m.safetensors", "--checkpoint", tmp_path / "kept"]
+    done(*command)
+    message = refused(tmp_path, *command, "--seed", "1")
+    assert message.startswith("checkpoint must be a folder of the same fit; got ")
+    assert "differs in" in message
+    assert "key" in message
+
+
 @pytest.fixture
 def options(tmp_path):
     output = ["--output", tmp_path / "m.safetensors"]
@@ -36,7 +73,7 @@ def options(tmp_path):
 def test_a_fit_that_is_interrupted_before_its_first_step_writes_nothing(
     folder, tmp_path, monkeypatch, run, options
 ):
-    def interrupt(self, X, y):
+    def interrupt(self, X, y, **settings):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bb.BBAlphaRegressor, "fit", interrupt)
@@ -51,7 +88,7 @@ def test_an_energy_that_is_not_finite_is_told(
 ):
     posterior = bb.BBAlphaRegressor.load(prices).posterior_
 
-    def fail(self, X, y):
+    def fail(self, X, y, **settings):
         raise bb.NonFiniteEnergyError(7, posterior)
 
     monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fail)
@@ -62,7 +99,7 @@ def test_an_energy_that_is_not_finite_is_told(
 
 
 def test_a_defect_is_not_taken_for_a_mistake_of_the_user(folder, monkeypatch, run, options):
-    def fail(self, X, y):
+    def fail(self, X, y, **settings):
         raise ValueError("a defect")
 
     monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fail)

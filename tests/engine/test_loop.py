@@ -35,3 +35,12 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     assert len(epochs) > 2
     for epoch, status in shown:  # the energy of the last whole epoch
         assert status == f"energy {energies[int(epoch) - 1]:.4g}"
+
+
+def test_energies_do_not_depend_on_how_fast_the_machine_is(monkeypatch):
+    """The energy of an epoch is one sum in single precision, wherever its steps were cut."""
+    found = []
+    for seconds in (1e9, 1e-9):  # all steps at once, or one at a time
+        monkeypatch.setattr("bbalpha.engine.loop.CHUNK_SECONDS", seconds)
+        found.append(fit(num_epochs=20).info.energies)
+    assert found[0] == found[1]

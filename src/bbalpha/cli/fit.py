@@ -169,6 +169,14 @@ def fit_table(
             help="Hold out a tenth of the rows and stop when their log-likelihood no longer grows.",
         ),
     ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Save the fit in this folder every ten seconds and on Ctrl-C or SIGTERM; the same "
+            "command then goes on where it was cut off, with the same result.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -215,7 +223,7 @@ def fit_table(
         from bbalpha.cli.replacing import check_replaceable
 
         check_replaceable(path, table)
-    _fit(settings, table, Files(data, path, plot), reading, "json" if json else quiet)
+    _fit(settings, table, Files(data, path, plot, checkpoint), reading, "json" if json else quiet)
 
 
 class Files(NamedTuple):
@@ -224,6 +232,7 @@ class Files(NamedTuple):
     data: Path
     model: Path
     plot: Path | None
+    checkpoint: Path | None
 
 
 def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
@@ -249,7 +258,7 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
     if not quiet:
         print_facts(facts_before(files.data, model, len(table.inputs)))
     with keeping_programs(quiet):
-        info, compiling = train(model, table, files.model, judged=how is not True)
+        info, compiling = train(model, table, files, judged=how is not True)
         facts = facts_of_fit(model, table, files, judged=how is not True)
         if files.plot:
             _draw(files.plot, model, table)

@@ -27,13 +27,13 @@ def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
     return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
-def train(model: Model, table: TrainingTable, path: Path, judged: bool) -> tuple[FitInfo, float]:
+def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple[FitInfo, float]:
     """Fit the model to the table and write it.
 
     Args:
         model: The model.
         table: The rows to fit it to.
-        path: The model file.
+        files: The model file, and the folder of checkpoints.
         judged: Whether the model will be judged, so that the program for it is compiled meanwhile.
 
     Returns:
@@ -42,9 +42,9 @@ def train(model: Model, table: TrainingTable, path: Path, judged: bool) -> tuple
     rehearsal = rehearsing(model.estimator, table.inputs, table.targets) if judged else None
     compiling = Compiling()
     try:
-        with refusing(ValueError), warnings.catch_warnings(), rehearsal or nullcontext():
+        with refusing(ValueError, OSError), warnings.catch_warnings(), rehearsal or nullcontext():
             warnings.filterwarnings("ignore", "fit was interrupted")  # `bbalpha fit` says it itself
-            model.estimator.fit(table.inputs, table.targets)
+            model.estimator.fit(table.inputs, table.targets, checkpoint=files.checkpoint)
     except NonFiniteEnergyError as error:
         raise Refusal(
             f"the energy was no longer finite at step {error.step}; "
@@ -55,7 +55,7 @@ def train(model: Model, table: TrainingTable, path: Path, judged: bool) -> tuple
     info = model.estimator.posterior_.info
     if info.num_steps == 0:
         raise _nothing_reached()
-    write_model(path, model)
+    write_model(files.model, model)
     return info, compiling.seconds
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Float, Int, Key, PRNGKeyArray, PyTree, UInt32
 
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.arrays import on_device, on_host
@@ -94,7 +94,7 @@ def order_of_epoch(key: PRNGKeyArray, epoch: Int[Array, ""], rows: Rows, batch_s
 
 
 def order_under_way(
-    keys: PRNGKeyArray, epoch: int, energy: np.ndarray, rows: Rows, batch_size: int
+    keys: Key[Array, "..."], epoch: int, energy: np.ndarray, rows: Rows, batch_size: int
 ) -> Order:
     """The order amid an epoch, whose steps so far had that energy: of one run or of replicas."""
 

@@ -158,7 +158,9 @@ class Estimator(BaseEstimator, ABC):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self: Self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> Self:
         """Infer the posterior of the weights from a table.
 
         Ctrl-C ends the fit with a warning and keeps the posterior reached so far. If the energy
@@ -169,6 +171,8 @@ class Estimator(BaseEstimator, ABC):
                 is made dense, if it has at most 2²⁸ cells.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
+            checkpoint: A folder, or a `bb.Checkpoint`, in which to save the fit, so that the same
+                call goes on if it is cut off. Needs a `random_state`.
 
         Raises:
             ValueError: If the data or a setting breaks its rule, with the value.
@@ -179,7 +183,7 @@ class Estimator(BaseEstimator, ABC):
         with all_or_nothing(self):
             X, y = self._validated(X, y, reset=last is None)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
-            self.posterior_ = self._train(rows, None, last)
+            self.posterior_ = self._train(rows, None, last, checkpoint)
             self._memory, self._memory_prior = None, None
         return self
 
@@ -293,13 +297,20 @@ class Estimator(BaseEstimator, ABC):
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
-    def _train(self, rows: Rows, prior: Distribution | None, last: Posterior | None) -> Posterior:
+    def _train(
+        self,
+        rows: Rows,
+        prior: Distribution | None,
+        last: Posterior | None,
+        checkpoint: Any = None,
+    ) -> Posterior:
         """The posterior of these rows.
 
         Args:
             rows: The rows to learn from.
             prior: The prior; by default the one in the settings.
             last: The posterior to start from; by default the start is random.
+            checkpoint: Where to save the fit.
         """
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -323,6 +334,7 @@ class Estimator(BaseEstimator, ABC):
             num_samples=self.num_samples,
             sample_weight=training.sample_weight,
             early_stopping=early_stopping,
+            checkpoint=checkpoint,
             progress=bool(self.verbose),
         )
         if posterior.info.stopped == "interrupted":

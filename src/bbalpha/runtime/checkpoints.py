@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -74,10 +75,20 @@ class Keeper:
 
     def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
         """Write a checkpoint if the run has ended or enough time has passed."""
-        now = time.perf_counter()
-        if stopped is None and now - self.saved_at < self.checkpoint.seconds:
+        if stopped is None and time.perf_counter() - self.saved_at < self.checkpoint.seconds:
             return
-        self.saved_at = now
+        try:
+            self.save(state, energies, stopped)
+        except OSError as error:
+            warn(f"A checkpoint was not saved, and the fit goes on: {error}")
+        self.saved_at = time.perf_counter()
+
+    def save(self, state: FitState, energies: np.ndarray, stopped: str | None = None) -> None:
+        """Write a checkpoint, and remove those that are too old to keep.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
         folder, step = Path(self.checkpoint.folder), int(np.max(state.step))
         memories = [_memory(watch) for watch in _watches(self.watch)]
         num_epochs = -(-step // self.watch.plan.num_batches)
@@ -89,7 +100,7 @@ class Keeper:
         record = {
             "stopped": stopped,
             "num_epochs": self.watch.plan.num_epochs,
-            "seconds": now - _watches(self.watch)[0].started,
+            "seconds": time.perf_counter() - _watches(self.watch)[0].started,
             "watches": [facts for _, facts in memories],
             "steps": sorted(getattr(self.watch, "steps", {}).items()),
         }
@@ -99,10 +110,11 @@ class Keeper:
             old.unlink(missing_ok=True)
 
     def restored(self, start: Start, rows: Rows) -> Start:
-        """Where the newest readable checkpoint ended, or the start if there is none.
+        """Where the newest readable checkpoint ended, or the start, now saved, if there is none.
 
         Raises:
             ValueError: If the checkpoint is of another fit, with the arguments that differ.
+            OSError: If the folder cannot be written to.
         """
         for path in sorted(Path(self.checkpoint.folder).glob(PATTERN), reverse=True):
             try:
@@ -112,6 +124,7 @@ class Keeper:
                 continue
             self._check(metadata, path)
             return self._filled(start, rows, arrays, metadata["record"], path)
+        self.save(start.state, start.energies)
         return start
 
     def _check(self, metadata: dict[str, Any], path: Path) -> None:
@@ -134,10 +147,11 @@ class Keeper:
                 "Use another folder."
             )
         if rounding:
-            was = "; ".join(
-                f"{name} {found.get(name)}, now {self.facts[name]}" for name in rounding
+            changes = (f"{name} was {found.get(name)}, is {self.facts[name]}" for name in rounding)
+            warn(
+                "The checkpoint was written elsewhere, so results may differ by rounding: "
+                f"{'; '.join(changes)}."
             )
-            warn(f"The checkpoint was written elsewhere, so results may differ by rounding: {was}.")
 
     def _filled(
         self, start: Start, rows: Rows, arrays: dict, record: dict[str, Any], path: Path
@@ -181,7 +195,10 @@ def keeper_of(checkpoint: Any, facts: Facts, watch: Watch | ReplicaWatch) -> Kee
             f"checkpoint.seconds must not be negative; got checkpoint.seconds={checkpoint.seconds}."
         )
     folder = Path(checkpoint.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be made: {error.strerror}.") from None
     remove_leftovers(folder)
     return Keeper(checkpoint, facts, watch)
 
@@ -242,7 +259,7 @@ def _keyed(tree: PyTree, like: PyTree) -> PyTree:
 
 
 def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _first(state: FitState) -> FitState:

@@ -3,11 +3,12 @@
 import hashlib
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -53,7 +54,7 @@ def fingerprint(
         "resample_every": method.resample_every,
         "early_stopping": digest(early_stopping and tuple(vars(early_stopping).values())),
         "program": digest(_text_of_step(state, rows, plan)),
-        "jax": f"{jax.__version__} with jaxlib {jaxlib.__version__}",
+        "jax": f"{jax.__version__} with jaxlib {version('jaxlib')}",
         "processor": processor(),
         "cores": cores(),
     }
@@ -80,7 +81,7 @@ def digest(tree: PyTree) -> str:
     """A hash of all values of a tree, with their shapes and types."""
     found = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for leaf in jax.tree.leaves(tree, is_leaf=lambda leaf: leaf is None):
-        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         if isinstance(leaf, str) or not hasattr(leaf, "dtype"):
             found.update(repr(leaf).encode())

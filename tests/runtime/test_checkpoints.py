@@ -1,0 +1,280 @@
+"""Checkpoints: the same bits after every cut, nothing damaged read, nothing of another fit."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bbalpha as bb
+from bbalpha.files import model_file
+
+pytestmark = pytest.mark.filterwarnings("ignore::bbalpha.ConvergenceWarning")
+
+INPUTS = jax.random.normal(jax.random.key(1), (50, 2))
+TARGETS = INPUTS @ jnp.array([1.0, -2.0]) + 0.3 * jax.random.normal(jax.random.key(2), (50,))
+HELD_OUT = bb.Dataset(INPUTS[:10], TARGETS[:10])
+
+
+def log_likelihood(weights, batch, noise):
+    return noise.log_prob((batch.inputs @ weights)[:, None], batch.targets)
+
+
+def fit(**settings):
+    arguments = {
+        "alpha": 0.5,
+        "key": jax.random.key(0),
+        "hyperparams": bb.Gaussian(),
+        "num_samples": 10,
+        "progress": False,
+    } | settings
+    data = bb.Dataset(INPUTS, arguments.pop("targets", TARGETS))
+    function = arguments.pop("log_likelihood", log_likelihood)
+    return bb.fit(function, jnp.zeros(2), data, **arguments)
+
+
+KINDS = {
+    "natural": {"num_epochs": 200, "tolerance": 0.1},
+    "minibatches": {"optimizer": "adam", "num_epochs": 9, "learn_prior": True, "batch_size": 8},
+    "shared noise": {"optimizer": "adam", "num_epochs": 9, "batch_size": 8, "resample_every": 3},
+    "early stopping": {
+        "optimizer": "adam",
+        "num_epochs": 9,
+        "early_stopping": bb.EarlyStopping(HELD_OUT, patience=2, num_samples=10),
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    """Chunks end amid epochs, and every one of them is kept."""
+    monkeypatch.setattr("bbalpha.engine.loop.CHUNK_SECONDS", 1e-3)
+
+
+def assert_same(found, expected):
+    for leaf, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(leaf, other)
+    assert found.info.energies == expected.info.energies
+    assert found.info.held_out == expected.info.held_out
+    assert found.info.num_steps == expected.info.num_steps
+    assert found.info.stopped == expected.info.stopped
+    assert found.info.converged == expected.info.converged
+
+
+def files_of(folder):
+    return sorted(folder.glob("step-*"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_goes_on_from_every_checkpoint_to_the_same_bits(kind, tmp_path):
+    settings = KINDS[kind]
+    expected = fit(**settings)
+    every = bb.Checkpoint(tmp_path / "all", seconds=0.0, keep=10**6)
+    assert_same(fit(**settings, checkpoint=every), expected)
+    files = files_of(tmp_path / "all")
+    assert len(files) > 4
+    for number in {0, 1, len(files) // 2, len(files) - 2, len(files) - 1}:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        os.link(files[number], folder / files[number].name)
+        assert_same(fit(**settings, checkpoint=folder), expected)
+
+
+def test_replicas_go_on_to_the_same_bits(tmp_path):
+    def fit_many(**settings):
+        return bb.fit_many(
+            lambda weights, batch: log_likelihood(weights, batch, bb.Gaussian()),
+            jnp.zeros((3, 2)),
+            bb.Dataset(INPUTS, TARGETS),
+            keys=jax.random.split(jax.random.key(0), 3),
+            alpha=jnp.array([0.0, 0.5, 1.0]),
+            optimizer="adam",
+            num_epochs=8,
+            num_samples=10,
+            batch_size=8,
+            progress=False,
+            **settings,
+        )
+
+    expected = fit_many()
+    fit_many(checkpoint=bb.Checkpoint(tmp_path, seconds=0.0, keep=10**6))
+    files = files_of(tmp_path)
+    for late in files[len(files) // 2 :]:
+        late.unlink()
+    for found, other in zip(fit_many(checkpoint=tmp_path), expected, strict=True):
+        assert_same(found, other)
+
+
+def test_a_natural_run_that_used_up_its_budget_goes_on_with_a_larger_one(tmp_path):
+    fit(num_epochs=30, checkpoint=tmp_path)
+    assert_same(fit(num_epochs=60, checkpoint=tmp_path), fit(num_epochs=60))
+
+
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path):
+    settings = KINDS["minibatches"]
+    expected = fit(**settings, checkpoint=bb.Checkpoint(tmp_path, seconds=0.0))
+    before, last = files_of(tmp_path)
+    content = bytearray(last.read_bytes())
+    content[-5] ^= 1
+    last.write_bytes(content)
+    with pytest.warns(UserWarning, match=rf"^A checkpoint was skipped: {last.name} is damaged"):
+        assert_same(fit(**settings, checkpoint=tmp_path), expected)
+    assert before.exists()
+
+
+def test_no_flipped_byte_and_no_cut_is_read_as_good(tmp_path):
+    fit(**KINDS["minibatches"], checkpoint=tmp_path)
+    content = files_of(tmp_path)[-1].read_bytes()
+    path = tmp_path / "changed"
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises((ValueError, OSError)):
+            model_file.read(path)
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises((ValueError, OSError)):
+            model_file.read(path)
+
+
+OTHER_FITS = {
+    "data": {"targets": TARGETS + 1},
+    "alpha": {"alpha": 0.4},
+    "key": {"key": jax.random.key(1)},
+    "prior": {"prior": 2.0},
+    "hyperparams": {"hyperparams": bb.Gaussian(log_variance=jnp.array([0.1]))},
+    "batch_size": {"batch_size": 16},
+    "num_samples": {"num_samples": 11},
+    "sample_weight": {"sample_weight": np.full(50, 2.0)},
+    "num_epochs": {"num_epochs": 10},
+    "draws": {"draws": "antithetic"},
+    "early_stopping": {"early_stopping": bb.EarlyStopping(HELD_OUT)},
+    "a function of the model": {"log_likelihood": lambda *args: 2 * log_likelihood(*args)},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    fit(**KINDS["minibatches"], checkpoint=folder)
+    return folder
+
+
+@pytest.mark.parametrize("argument", OTHER_FITS)
+def test_a_checkpoint_of_another_fit_is_refused_by_the_argument(argument, folder):
+    before = [path.read_bytes() for path in files_of(folder)]
+    settings = KINDS["minibatches"] | OTHER_FITS[argument]
+    with pytest.raises(ValueError, match=rf"of a fit that differs in .*\b{argument}\b.*\. Use an"):
+        fit(**settings, checkpoint=folder)
+    assert [path.read_bytes() for path in files_of(folder)] == before
+
+
+@pytest.mark.parametrize(("fact", "value"), [("cores", 99), ("processor", "other")])
+def test_what_changes_rounding_is_a_warning(fact, value, folder, monkeypatch):
+    monkeypatch.setattr(f"bbalpha.runtime.fingerprints.{fact}", lambda: value)
+    message = rf"^The checkpoint was written elsewhere, .* rounding: {fact} was .+, is {value}\.$"
+    with pytest.warns(UserWarning, match=message):
+        fit(**KINDS["minibatches"], checkpoint=folder)
+
+
+def test_another_jax_may_print_programs_in_another_way(folder, monkeypatch):
+    monkeypatch.setattr("jax.__version__", "99")
+    monkeypatch.setattr("bbalpha.runtime.fingerprints._text_of_step", lambda *args: "other")
+    with pytest.warns(UserWarning, match=r"rounding: jax was .* is 99 with"):
+        fit(**KINDS["minibatches"], checkpoint=folder)
+
+
+def test_only_the_newest_are_kept_and_leftovers_are_removed(tmp_path):
+    leftover = tmp_path / ".bbalpha-0123.safetensors"
+    leftover.touch()
+    fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0, keep=3))
+    assert len(files_of(tmp_path)) == 3
+    assert sorted(tmp_path.iterdir()) == files_of(tmp_path)
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
+    expected = fit(**KINDS["minibatches"])
+    write = model_file.write
+
+    def fail_later(path, tree, metadata):
+        if files_of(tmp_path):
+            raise OSError(f"{path} cannot be written: No space left on device.")
+        write(path, tree, metadata)
+
+    monkeypatch.setattr(model_file, "write", fail_later)
+    message = r"^A checkpoint was not saved, and the fit goes on: .* No space left on device\.$"
+    with pytest.warns(UserWarning, match=message):
+        found = fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0))
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "error", "message"),
+    [
+        (3, TypeError, "checkpoint must be a folder or a bb.Checkpoint; got checkpoint=3."),
+        (bb.Checkpoint("x", keep=0), ValueError, "checkpoint.keep must be"),
+        (bb.Checkpoint("x", seconds=-1.0), ValueError, "checkpoint.seconds must not be negative"),
+        (bb.Checkpoint("x", seconds=np.nan), ValueError, "checkpoint.seconds must not be negative"),
+        ("/dev/null/x", OSError, "/dev/null/x cannot be made: Not a directory."),
+    ],
+)
+def test_settings_are_checked(checkpoint, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        fit(checkpoint=checkpoint)
+
+
+def test_a_model_file_is_no_checkpoint_and_a_checkpoint_no_model(tmp_path, folder):
+    posterior = fit(**KINDS["minibatches"])
+    posterior.save(tmp_path / "step-1.safetensors")
+    with pytest.raises(
+        ValueError, match=r"^checkpoint must be a folder of checkpoints; got step-1"
+    ):
+        fit(checkpoint=tmp_path)
+    with pytest.raises(ValueError, match=r"is not a valid bbalpha model"):
+        bb.Posterior.load(files_of(folder)[-1], jnp.zeros(2), hyperparams=bb.Gaussian())
+
+
+KILLED = """
+import json, sys, warnings
+import jax, numpy as np
+sys.path.insert(0, sys.argv[2])
+warnings.simplefilter("ignore")
+import test_checkpoints as tests, bbalpha as bb
+settings = dict(optimizer="adam", num_epochs=3000, batch_size=8)
+found = tests.fit(**settings, checkpoint=bb.Checkpoint(sys.argv[1], seconds=0.02))
+expected = tests.fit(**settings)
+tests.assert_same(found, expected)
+print(json.dumps(found.info.num_steps))
+"""
+
+
+def test_a_process_that_is_killed_goes_on_to_the_same_bits(tmp_path):
+    """SIGKILL, then SIGTERM, which saves before it ends the process with its own code."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
+    newest = 0
+    for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, -15)):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            while step_of(tmp_path) <= newest and process.poll() is None:
+                time.sleep(0.02)
+            process.send_signal(number)
+        assert process.returncode == code
+        assert step_of(tmp_path) > newest
+        newest = step_of(tmp_path)
+    assert newest < 21_000, "it was to be killed before its end"
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == 21_000
+
+
+def step_of(folder):
+    """The step of the newest checkpoint."""
+    return max((int(path.stem.removeprefix("step-")) for path in files_of(folder)), default=0)
