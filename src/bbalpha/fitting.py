@@ -170,8 +170,8 @@ def fit(
     steps = steps_for(plan, optimizer, num_samples)
     run = partial(steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
-    facts = {"tolerance": tolerance, "num_epochs": budget_of(optimizer, plan)}
-    start = begin(checkpoint, state, rows, plan, watch, facts)
+    settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
+    start = begin(checkpoint, state, rows, plan, watch, settings)
     with_energy = ending(run, rows, plan, start)
     state, energies, stopped = train(run, start, plan, watch, progress)
     state = watch.result(state, stopped)

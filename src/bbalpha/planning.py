@@ -168,7 +168,7 @@ def begin(
     rows: Rows,
     plan: Plan,
     watch: Watch | ReplicaWatch,
-    facts: dict,
+    settings: dict[str, Any],
 ) -> Start:
     """Where a run begins: at the state or, with a checkpoint of the same run, where that ended.
 
@@ -178,7 +178,7 @@ def begin(
         rows: The data.
         plan: Of the run.
         watch: Of the run, which will keep it.
-        facts: Further arguments that determine the result.
+        settings: Further arguments that determine the result.
     """
     start = start_at(state, rows, plan)
     if checkpoint is None:
@@ -187,14 +187,14 @@ def begin(
     from bbalpha.runtime.fingerprints import fingerprint
 
     rule = watch.early_stopping if isinstance(watch, Watch) else None
-    keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, facts), watch)
+    keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, settings), watch)
     watch.keeper = keeper
     return keeper.restored(start, rows)
 
 
-def budget_of(optimizer: Any, plan: Plan) -> int | None:
+def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:
     """The number of epochs if it determines the steps, as it does for a rate that falls to 0."""
-    return plan.num_epochs if optimizer == "adam" else None
+    return {"num_epochs": plan.num_epochs} if optimizer == "adam" else {}
 
 
 def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | None:

@@ -138,17 +138,28 @@ def fit_many(
     check_likelihood(replica_of(state, 0), _all_rows(data, data_axis), plan.batch_size)
     run = replica_runner(rows, len(keys), plan.batch_size, data_axis)
     watch = ReplicaWatch(plan, _watches(state, plan, tolerance))
-    facts = {"tolerance": tolerance, "num_epochs": budget_of(optimizer, plan)}
-    start = begin(checkpoint, state, rows, plan, watch, facts)
+    settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
+    start = begin(checkpoint, state, rows, plan, watch, settings)
     state, energies, stopped = train(run, start, plan, watch, progress)
     results = watch.result(state)
     together, stopped = posterior_at_the_end(
         partial(_with_energies, results, rows, data_axis), partial(_posteriors, results), stopped
     )
+    reasons = [watch.reason(replica, state, stopped) for replica in range(len(keys))]
+    return _reported(watch, results, together, energies, reasons)
+
+
+def _reported(
+    watch: ReplicaWatch,
+    results: FitState,
+    together: Posterior,
+    energies: np.ndarray,
+    reasons: list[str],
+) -> list[Posterior]:
+    """The posteriors of all replicas with the records of their runs."""
     posteriors = []
-    for replica, one_watch in enumerate(watch.watches):
-        reason = watch.reason(replica, state, stopped)
-        info = one_watch.info(replica_of(results, replica), energies[replica], reason)
+    for replica, one in enumerate(watch.watches):
+        info = one.info(replica_of(results, replica), energies[replica], reasons[replica])
         posteriors.append(dataclasses.replace(replica_of(together, replica), info=info))
     watch.warn([posterior.info for posterior in posteriors])
     return posteriors

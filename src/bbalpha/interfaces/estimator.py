@@ -298,11 +298,7 @@ class Estimator(BaseEstimator, ABC):
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
     def _train(
-        self,
-        rows: Rows,
-        prior: Distribution | None,
-        last: Posterior | None,
-        checkpoint: Any = None,
+        self, rows: Rows, prior: Distribution | None, last: Posterior | None, checkpoint: Any = None
     ) -> Posterior:
         """The posterior of these rows.
 
