@@ -22,7 +22,7 @@ FAMILIES = {
     "free": bb.DiagonalGaussian,  # the paper's text
 }
 FALLING = "1e-2 falling to 0"  # a learning rate: the default of `bb.fit`
-FIT_STREAM, START_STREAM, TEST_STREAM, ORDER_STREAM = range(4)
+FIT_STREAM, START_STREAM, TEST_STREAM = range(3)
 TEST_DRAWS = 1000
 AUTHORS_DRAWS = 50  # as in the tests of the authors' code
 CURVE_DRAWS = 10  # for scores during a long fit

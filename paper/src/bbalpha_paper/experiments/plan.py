@@ -78,7 +78,7 @@ class Bench:
     """What a group of runs needs while it is measured.
 
     Attributes:
-        checkpoint: A file for the progress of a long run, removed once its row is written.
+        checkpoint: A folder for the progress of a long run, removed once its row is written.
         advance: A function to call with the fraction of the group that is done.
         earlier: Seconds that earlier processes spent to reach the checkpoint.
     """

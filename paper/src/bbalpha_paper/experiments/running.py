@@ -5,6 +5,7 @@ any time. The data set, split, seed, α and settings of a row determine its resu
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -142,7 +143,7 @@ def _run_group(
         if run in missing
     ]
     append_rows(file, rows)
-    checkpoint.unlink(missing_ok=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 @contextmanager
