@@ -145,6 +145,17 @@ def test_values_that_differ_by_more_than_rounding_are_scaled(column):
     np.testing.assert_allclose(standardizer.scale, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("exponent", [-1000, -540, -200, 200, 540, 1000])
+def test_a_change_of_units_by_a_power_of_two_changes_no_bit(exponent):
+    """Up to 1e±301, where squares would overflow or vanish."""
+    values = np.random.default_rng(0).normal(3.0, 2.0, size=(20, 2))
+    expected, units = standardize(values)
+    found, scaled = standardize(np.ldexp(values, exponent))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(scaled.mean, np.ldexp(units.mean, exponent))
+    np.testing.assert_array_equal(scaled.scale, np.ldexp(units.scale, exponent))
+
+
 def test_the_logarithm_of_a_scale_that_single_precision_lacks_is_finite():
     _, standardizer = standardize(1e-46 * np.array([-1.0, 1.0]))
     np.testing.assert_allclose(standardizer.log_scale, np.log(1e-46), rtol=1e-10)
@@ -293,6 +304,10 @@ BAD_DATA = {
     "object": (
         (np.array([1.0, None, 2.0]), np.ones(3)),
         r"data\[0\] must be numeric; got an array of dtype object\.",
+    ),
+    "complex": (
+        np.array([1.0, 1j]),
+        r"data must be real; got an array of dtype complex128\.",
     ),
     "string": (
         {"labels": np.array(["a", "b"])},

@@ -92,6 +92,19 @@ BAD_VALUES = {
         "resample_every must be at least 1; got resample_every=0.",
     ),
     "no epochs": ({"num_epochs": 0}, "num_epochs must be at least 1; got num_epochs=0."),
+    "epochs without end": (
+        {"num_epochs": 10**30},
+        f"num_epochs must be at most 2,147,483,647; got num_epochs={10**30}.",
+    ),
+    "more steps than can be counted": (
+        {"num_epochs": 2**31 - 1, "batch_size": 1},
+        "num_epochs must make at most 2,147,483,647 steps; got num_epochs=2147483647 with 6 "
+        "minibatches each.",
+    ),
+    "draws beyond memory": (
+        {"num_samples": 10**12},
+        f"num_samples must be at most 1,000,000; got num_samples={10**12}.",
+    ),
     "empty batches": ({"batch_size": 0}, "batch_size must be at least 1; got batch_size=0."),
     "a schedule of vectors": (
         {"alpha": lambda step: jnp.zeros(2) + step},
@@ -279,6 +292,14 @@ BAD_KINDS = {
     "part of an epoch": (
         {"num_epochs": 2.5},
         "num_epochs must be a whole number; got num_epochs=2.5.",
+    ),
+    "a flag as a count": (
+        {"num_epochs": True},
+        "num_epochs must be a whole number; got num_epochs=True.",
+    ),
+    "complex alpha": (
+        {"alpha": 0.5 + 1j},
+        "alpha must be a number or a function of the step; got alpha=(0.5+1j).",
     ),
     "alpha is a word": (
         {"alpha": "half"},

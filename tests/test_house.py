@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
+    forks
     arrays options
     checks compiling interrupts layout materialize optimizers progress special streams
     threefry

@@ -128,11 +128,15 @@ def standardize(
     weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
     check_weights(weights, (len(values),), "sample_weight")
     values, weights = values[weights > 0], weights[weights > 0]
+    unit = _power_of_two(np.asarray(np.abs(values).max(axis=0)))
+    values = values / unit  # exactly; squares of 1e200 or 1e-200 would be lost
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
     # A column such as 0.3, 0.1 + 0.2 counts as constant: scaled, it would put 0.31 at 10¹⁴.
     constant = (np.ptp(values, axis=0) <= rounding_of(values, array.dtype)) | (scale == 0)
-    standardizer = Standardizer(mean=np.asarray(mean), scale=np.where(constant, 1.0, scale))
+    standardizer = Standardizer(
+        mean=np.asarray(mean * unit), scale=np.where(constant, 1.0, scale * unit)
+    )
     return standardizer.transform(array), standardizer
 
 
@@ -282,6 +286,8 @@ def _check_kind(label: str, array: AnyArray) -> None:
     """Raise unless the array is numeric and has a leading axis."""
     if not (jnp.issubdtype(array.dtype, np.number) or array.dtype == bool):
         raise ValueError(f"{label} must be numeric; got an array of dtype {array.dtype}.")
+    if jnp.issubdtype(array.dtype, np.complexfloating):
+        raise ValueError(f"{label} must be real; got an array of dtype {array.dtype}.")
     if array.ndim == 0:
         raise ValueError(
             f"{label} must be an array with one row per data point; got the single value {array}. "
@@ -326,6 +332,11 @@ def _check_range(label: str, array: AnyArray) -> None:
             f"{label} must lie between {low} and {high}, the range of {used}; got values from "
             f"{array.min()} to {array.max()}. Convert them to floating point or standardize them."
         )
+
+
+def _power_of_two(sizes: np.ndarray) -> np.ndarray:
+    """The largest power of two that does not exceed each size; 1 for zero."""
+    return np.where(sizes > 0, np.ldexp(1.0, np.frexp(sizes)[1] - 1), 1.0)
 
 
 def rounding_of(values: np.ndarray, dtype: Any = np.float64) -> Any:

@@ -14,7 +14,7 @@ from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Conver
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
-from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
+from bbalpha.engine.checks import MOST, check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy, quick_steps, run_steps
 from bbalpha.engine.loop import Plan, Start, start_at
@@ -57,6 +57,11 @@ def prepare(
     batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
     num_batches = -(-num_rows // batch_size)
     num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
+    if num_epochs * num_batches > MOST:
+        raise ValueError(
+            f"num_epochs must make at most {MOST:,} steps; got num_epochs={num_epochs} with "
+            f"{num_batches:,} minibatches each."
+        )
     return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
 
 

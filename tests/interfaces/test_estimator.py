@@ -198,3 +198,18 @@ def test_an_interrupted_fit_is_kept_with_a_warning(table, monkeypatch):
     monkeypatch.setattr("bbalpha.interfaces.training.fit", interrupted)
     with pytest.warns(UserWarning, match=r"^fit was interrupted after 2 steps; the estimator hold"):
         regressor(max_epochs=1).fit(table.inputs, table.numbers)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_targets_whose_variance_is_no_number_are_refused(table, factor):
+    with pytest.raises(ValueError, match=r"^y must have a standard deviation between 1e-153 and"):
+        regressor(max_epochs=1).fit(table.inputs, factor * table.numbers)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e300])
+@pytest.mark.filterwarnings("ignore:fit did not converge")
+def test_the_units_of_the_inputs_do_not_matter(table, factor):
+    one = regressor(max_epochs=2).fit(table.inputs, table.numbers)
+    other = regressor(max_epochs=2).fit(factor * table.inputs, table.numbers)
+    found = other.predict(factor * table.new, return_std=True)
+    np.testing.assert_allclose(found, one.predict(table.new, return_std=True), rtol=1e-4)

@@ -13,6 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
+from bbalpha.engine.forks import check_not_forked
+
 AnyArray = Array | np.ndarray
 
 
@@ -25,6 +27,7 @@ def on_device(values: Any, dtype: Any = None) -> Array:
     >>> on_device([1.0, 2.0]).dtype
     dtype('float32')
     """
+    check_not_forked()
     if isinstance(values, Array):
         if dtype in (None, values.dtype) and not getattr(values, "weak_type", False):
             return values

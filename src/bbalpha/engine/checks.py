@@ -18,23 +18,28 @@ from bbalpha.engine.arrays import on_device
 
 Shape = tuple[int, ...]
 
+MOST = 2**31 - 1  # of anything that is counted in compiled programs
+MOST_SAMPLES = 10**6  # draws, each of which has a key of its own in memory
 ROUNDING = 1e-6  # relative; weights that should sum to a whole number may miss it by this much
 
 _hidden_targets: ContextVar[list[bool] | None] = ContextVar("hidden_targets", default=None)
 
 
 def check_counts(**counts: Any) -> None:
-    """Raise unless every count is a whole number of at least 1.
+    """Raise unless every count is a whole number from 1 to the largest of 32 bits.
 
     Raises:
         TypeError: if a count is not a whole number.
-        ValueError: if it is less than 1.
+        ValueError: if it is less than 1 or too large.
     """
     for name, count in counts.items():
-        if not isinstance(count, int | np.integer):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer):
             raise TypeError(f"{name} must be a whole number; got {name}={count!r}.")
         if count < 1:
             raise ValueError(f"{name} must be at least 1; got {name}={count}.")
+        most = MOST_SAMPLES if name.endswith("samples") else MOST
+        if count > most:
+            raise ValueError(f"{name} must be at most {most:,}; got {name}={count}.")
 
 
 def check_optional_counts(**counts: Any) -> None:
@@ -55,7 +60,8 @@ def check_alpha(alpha: Any, num_data: Any, num_samples: int) -> None:
     """
     if callable(alpha) or isinstance(alpha, Tracer) or isinstance(num_data, Tracer):
         return
-    if np.shape(alpha) or not np.issubdtype(np.asarray(alpha).dtype, np.number):
+    kind = np.asarray(alpha).dtype
+    if np.shape(alpha) or not np.issubdtype(kind, np.number) or kind.kind == "c":
         raise TypeError(f"alpha must be a number or a function of the step; got alpha={alpha!r}.")
     alpha = float(alpha)
     if not math.isfinite(alpha):

@@ -211,7 +211,15 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
         if self.likelihood in COUNTS:
             return Standardizer(np.zeros(self.n_outputs_), np.ones(self.n_outputs_))
-        return standardize(y, weights)[1]
+        units = standardize(y, weights)[1]
+        with np.errstate(over="ignore", under="ignore"):
+            variance = np.square(units.scale)
+        if not np.all((variance >= np.finfo(float).tiny) & (variance < np.inf)):
+            raise ValueError(
+                "y must have a standard deviation between 1e-153 and 1e153, so that its variance "
+                f"is a number; got {units.scale.max():.3g}. Change its unit."
+            )
+        return units
 
     def _new_likelihood(self, level: np.ndarray) -> Likelihood:
         zeros = np.zeros(self.n_outputs_)
