@@ -37,7 +37,7 @@ def a_round(mean, log_deviation=0.0, travel=5.0):
 
 
 def judged(means, **settings):
-    judge = Convergence(tolerance=0.02)
+    judge = Convergence(tolerance=0.02, layout=bb.Layout.of(jnp.zeros(1)))
     for mean in means:
         judge.add(a_round(mean, **settings))
     return judge
@@ -83,9 +83,20 @@ def test_noise_alone_is_told_from_a_drift():
 
 def test_memory_of_a_long_run_is_bounded():
     judge = judged(np.linspace(0, 1, 500))
-    assert len(judge.rounds) <= MOST_ROUNDS
+    assert len(judge.rounds) < MOST_ROUNDS
     steps = sum(int(each.num_steps) for each in judge.rounds)
     assert steps == 500 * ROUND_STEPS
+
+
+def test_a_slow_approach_has_not_converged_before_it_is_near():
+    """An error that falls e-fold in 500 steps hardly changes from one round to the next."""
+    judge, step = judged([]), 0
+    while not judge.converged and step < 10_000:
+        error, length = np.exp(-step / 500), judge.round_steps // ROUND_STEPS
+        step += judge.round_steps
+        judge.add(jax.tree.map(lambda leaf, length=length: length * leaf, a_round(error)))
+    assert judge.converged
+    assert 0 < judge.average().q.mean < 0.02
 
 
 def fit(name, alpha=0.0, **settings):

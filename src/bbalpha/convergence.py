@@ -14,12 +14,21 @@ import jax
 import numpy as np
 
 from bbalpha.engine.arrays import on_device
+from bbalpha.engine.layout import Layout
 from bbalpha.natural import NaturalState, Record
+from bbalpha.runaway import (
+    STEADY_STEPS,
+    STEADY_TRAVEL,
+    Runaway,
+    beyond_numbers,
+    names,
+    steady_change,
+)
 
 ROUND_STEPS = 10  # the fewest steps that make a round
 FEW_ROUND_STEPS = 3  # likewise, where steps take long
 FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
-MOST_ROUNDS = 48  # after which neighbors are merged, so that memory does not grow
+MOST_ROUNDS = 48  # at which neighbors are merged, and rounds take twice as long from there on
 LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
 NUM_ERRORS = 2.0  # standard errors within which an average must be known
 NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
@@ -27,7 +36,7 @@ PATIENCE = 2  # times the fewest rounds for which averaging alone may remove the
 LOWERED, MOST_LOWERED = 0.5, 2  # after which the highest rate is lowered, this many times
 
 
-RUNAWAY = 1.0  # posterior deviations; a fit that still moves so far may have no optimum
+FAR = 1.0  # posterior deviations; a fit that still moves so far may have no optimum
 FLAT_SHARE = 0.9  # of N; at α = N the energy is the same for every q
 # Thresholds for energies, in standard errors, nats per data point, and shares of the whole fall: on
 # four UCI sets they tell 1,000 steps of Adam from 10,000 (benchmarks/networks.py).
@@ -59,24 +68,32 @@ class Convergence:
     """The judge of one run: it collects rounds and says when they have converged."""
 
     tolerance: float
+    layout: Layout  # the names of the parameters
     round_steps: int = ROUND_STEPS
     is_flat: bool = False  # α is so close to N that the energy hardly depends on q
     rounds: list[Record] = dataclasses.field(default_factory=list)
     movement: Movement = NOT_JUDGED
+    fastest: int = 0  # the parameter that moves most
+    runaway: Runaway | None = None
     is_noisy: bool = False  # no drift is visible, but the average is not known well enough
     converged: bool = False
     num_lowered: int = 0
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether more steps would tell nothing, because the energy hardly depends on q."""
-        return self.is_flat and self.movement is not NOT_JUDGED
+    def ending(self) -> str | None:
+        """Why to end now, if there is a reason: q has settled, or more steps would not help."""
+        if self.converged:
+            return "converged"
+        if self.runaway:
+            return "diverged"
+        return "finished" if self.is_flat and self.movement is not NOT_JUDGED else None
 
     def next_round(self, natural: NaturalState) -> NaturalState:
         """Take in a record if it is long enough; lower the rate if that helps."""
         if int(natural.record.num_steps) < self.round_steps or self.converged:
             return natural
-        if natural.is_settled:
+        self.runaway = _beyond_range(natural.record)
+        if natural.is_settled and not self.runaway:
             self.add(natural.record)
         rate = np.asarray(natural.highest_rate)
         patience_is_over = len(self.rounds) >= PATIENCE * FEWEST_ROUNDS
@@ -94,6 +111,8 @@ class Convergence:
 
     def reason(self, num_steps: int) -> str:
         """Why a fit of so many steps has not converged, and what to do."""
+        if self.runaway:
+            return self.runaway.reason(self.layout)
         if self.movement is NOT_JUDGED:
             fewest = FEWEST_ROUNDS * self.round_steps
             return (
@@ -105,32 +124,43 @@ class Convergence:
                 "alpha is so close to the number of data points that the energy hardly depends on "
                 "q. Lower alpha."
             )
-        if max(self.movement) > RUNAWAY:
+        fastest = names(self.layout, np.arange(self.layout.size) == self.fastest)
+        if max(self.movement) > FAR:
             return (
                 f"the means still move by {self.movement.means:.2g} posterior deviations and the "
-                f"deviations by {self.movement.deviations:.0%}. Raise num_epochs; if that does not "
-                "help, the energy may have no minimum: use a narrower prior or a smaller alpha."
+                f"deviations by {self.movement.deviations:.0%}, most in {fastest}. Raise "
+                "num_epochs; if that does not help, the energy may have no minimum: use a narrower "
+                "prior or a smaller alpha."
             )
         if max(self.movement) <= self.tolerance:
             return (
                 f"the steps had to be so short that {num_steps:,} of them do not tell. Raise "
                 "num_epochs or num_samples."
             )
+        if self.movement.hyperparams > max(self.movement[:2]):
+            return (
+                "a prior scale or hyper-parameter is known to "
+                f"{self.movement.hyperparams:.2g} only. Raise num_epochs; if that does not help, "
+                "it may have no optimum: fix it, or start it elsewhere."
+            )
         return (
             f"the means are known to {self.movement.means:.2g} posterior deviations and the "
             f"deviations to {self.movement.deviations:.1%}, not to the tolerance of "
-            f"{self.tolerance:g}. Raise num_epochs or num_samples, or loosen tolerance."
+            f"{self.tolerance:g}; the worst is {fastest}. Raise num_epochs or num_samples, or "
+            "loosen tolerance."
         )
 
     def add(self, record: Record) -> None:
         """Take in one more round and judge the last ones."""
         self.rounds.append(jax.tree.map(np.asarray, record))
-        if len(self.rounds) > MOST_ROUNDS:
-            first = len(self.rounds) % 2
-            pairs = zip(self.rounds[first::2], self.rounds[first + 1 :: 2], strict=True)
-            self.rounds = self.rounds[:first] + [_sum(list(pair)) for pair in pairs]
+        if len(self.rounds) == MOST_ROUNDS:
+            pairs = zip(self.rounds[::2], self.rounds[1::2], strict=True)
+            self.rounds = [_sum(list(pair)) for pair in pairs]
+            self.round_steps *= 2
         if len(self.rounds) >= FEWEST_ROUNDS:
             self._judge(self.last_half())
+            self.runaway = self._runaway()
+            self.converged = self.converged and not self.runaway
 
     def last_half(self) -> list[Record]:
         """The rounds that are judged."""
@@ -159,12 +189,27 @@ class Convergence:
                 for by, error in zip(moved, errors, strict=True)
             )
         )
+        most = np.maximum(*(np.maximum(moved[i], NUM_ERRORS * errors[i]) for i in range(2)))
+        self.fastest = int(np.argmax(most))
         movement, error = np.concatenate(moved), np.concatenate(errors)
         has_traveled = sum(float(record.travel) for record in rounds) >= LEAST_TRAVEL
         is_steady = bool(np.all(movement <= np.maximum(NOISE_ERRORS * 2 * error, self.tolerance)))
         is_known = bool(np.all(np.maximum(movement, NUM_ERRORS * error) <= self.tolerance))
         self.converged = has_traveled and is_known and not self.is_flat
         self.is_noisy = has_traveled and is_steady and not is_known
+
+    def _runaway(self) -> Runaway:
+        """The parameters whose deviations are lost beside their means, or change without end."""
+        total = _sum(self.last_half())
+        mean, log_deviation, _ = _position(total)
+        lost = beyond_numbers(mean.astype(total.mean.dtype), log_deviation)
+        num_steps = sum(int(record.num_steps) for record in self.rounds)
+        travel = sum(float(record.travel) for record in self.rounds)
+        is_long = num_steps >= STEADY_STEPS and travel >= STEADY_TRAVEL
+        # Prior scales and hyper-parameters move at a rate of their own, and deviations with them.
+        if lost or not is_long or jax.tree.leaves(total.variables[1:]):
+            return lost
+        return steady_change(np.array([_position(record)[1] for record in self.rounds]))
 
 
 def fall_of(energies: np.ndarray, num_data: float, first: int = 0) -> float:
@@ -203,6 +248,12 @@ def _position(record: Record) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     others = jax.tree.leaves((variables.log_prior_scale, variables.hyperparams))
     flat = np.concatenate([np.zeros(0), *(np.ravel(leaf) for leaf in others)])
     return np.asarray(record.mean) / count, np.asarray(record.log_deviation) / count, flat / count
+
+
+def _beyond_range(record: Record) -> Runaway:
+    """The parameters whose deviations leave the range of numbers."""
+    _, log_deviation, _ = _position(record)
+    return beyond_numbers(np.zeros_like(record.mean), log_deviation)
 
 
 def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.convergence import check_tolerance
@@ -24,11 +25,13 @@ from bbalpha.planning import (
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
+from bbalpha.runaway import beyond_numbers
 from bbalpha.state import Schedule, check_likelihood
 from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stopping
 from bbalpha.training import Family, by_name, init
 
 TOLERANCE = 0.02  # posterior deviations
+LOST = 16.0  # rounding errors of a mean; a deviation so small explains why an energy is not finite
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -39,8 +42,7 @@ class NonFiniteEnergyError(ArithmeticError):
         self.posterior = posterior
         super().__init__(
             f"The energy or its gradient became NaN or infinite at step {step}. The attribute "
-            "`posterior` of this error holds the posterior before that step. A smaller learning "
-            "rate, or alpha annealed from 0, often helps."
+            f"`posterior` of this error holds the posterior before that step. {_remedy(posterior)}"
         )
 
 
@@ -181,3 +183,14 @@ def fit(
         raise NonFiniteEnergyError(int(state.step), posterior)
     watch.warn(posterior.info)
     return posterior
+
+
+def _remedy(posterior: Posterior) -> str:
+    """What to do about an energy that is not finite: q may have run away."""
+    q = posterior.q
+    with np.errstate(divide="ignore"):
+        log_deviation = 0.5 * np.log(np.asarray(q.variance))
+    runaway = beyond_numbers(q.mean, log_deviation, LOST)
+    if not runaway:
+        return "A smaller learning rate, or alpha annealed from 0, often helps."
+    return f"There {runaway.reason(posterior.layout)}"

@@ -209,6 +209,7 @@ def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | Non
     is_long = plan.batch_size * state.method.num_samples >= LONG_STEP
     return Convergence(
         tolerance,
+        state.method.layout,
         FEW_ROUND_STEPS if is_long else ROUND_STEPS,
         is_flat=float(state.alpha) > FLAT_SHARE * float(state.num_data),
     )

@@ -42,14 +42,14 @@ class FitInfo:
 
     `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
     held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
-    is used up, or the energy hardly depends on q), "early", "callback", "interrupted" or
-    "non-finite"; while a callback looks at it, it is "running". `converged` says whether the result
-    had stopped moving.
+    is used up, or the energy hardly depends on q), "diverged" (some deviations grow or shrink
+    without end), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
+    it is "running". `converged` says whether the result had stopped moving.
 
     For message passing, `energies` has one energy per sweep, `num_steps` counts sweeps, and
     `skipped` says how many sites each sweep had to leave as they were. `stopped` may also be
-    "diverged", "double loop" (which converged where sweeps did not), or "traced" (inside another
-    program, where nothing else is known).
+    "double loop" (which converged where sweeps did not), or "traced" (inside another program, where
+    nothing else is known).
     """
 
     energies: tuple[float, ...] = ()

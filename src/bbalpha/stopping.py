@@ -105,11 +105,7 @@ class Watch:
             return state, "callback"
         if is_over:
             return state, "early"
-        if self.judge is None:
-            return state, None
-        if self.judge.converged:
-            return state, "converged"
-        return state, "finished" if self.judge.is_hopeless else None
+        return state, self.judge.ending if self.judge else None
 
     @property
     def keeps(self) -> bool:
@@ -144,8 +140,8 @@ class Watch:
         )
 
     def warn(self, info: FitInfo) -> None:
-        """Warn if the budget was used up before the fit converged."""
-        if info.stopped != "finished" or info.converged:
+        """Warn if the budget was used up before the fit converged, or if q ran away."""
+        if info.stopped not in ("finished", "diverged") or info.converged:
             return
         if self.judge is not None:
             reason = self.judge.reason(info.num_steps)
@@ -193,11 +189,12 @@ class Watch:
 
 @dataclasses.dataclass
 class ReplicaWatch:
-    """What the host does between the epochs of many replicas: judge each, until all converged."""
+    """What the host does between the epochs of many replicas: judge each, until all have ended."""
 
     plan: Plan
     watches: list[Watch]
     steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
+    diverged: set[int] = dataclasses.field(default_factory=set)
     keeper: Keeper | None = None
 
     @property
@@ -216,9 +213,12 @@ class ReplicaWatch:
             rounds.append(judge.next_round(_row(natural, replica)))
             if judge.converged:
                 self.steps.setdefault(replica, int(state.step[replica]))
+            if judge.runaway:
+                self.diverged.add(replica)
         natural = jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *rounds)
         state = dataclasses.replace(state, optimizer_state=natural)
-        return state, "converged" if len(self.steps) == len(judges) else None
+        have_ended = len(self.diverged.union(self.steps)) == len(judges)
+        return state, "converged" if have_ended else None
 
     @property
     def keeps(self) -> bool:
@@ -248,12 +248,24 @@ class ReplicaWatch:
         """Why a replica ended, given the state of all at the end of the run."""
         if replica in self.steps:
             return "converged"
+        if replica in self.diverged:
+            return "diverged"
         return "non-finite" if state.step[replica] < np.max(state.step) else stopped
 
     def warn(self, infos: list[FitInfo]) -> None:
-        """Say how many replicas used up the budget before they converged."""
-        moving = [info for info in infos if info.stopped == "finished" and not info.converged]
-        if moving:
+        """Say how many replicas used up the budget before they converged, or ran away."""
+        endings = ("finished", "diverged")
+        moving = [info for info in infos if info.stopped in endings and not info.converged]
+        if self.diverged:
+            first = min(self.diverged)
+            judge = self.watches[first].judge
+            assert judge is not None
+            warn(
+                f"{len(moving)} of {len(infos)} replicas did not converge. In replica {first}, "
+                f"{judge.reason(infos[first].num_steps)}",
+                ConvergenceWarning,
+            )
+        elif moving:
             warn(
                 f"{len(moving)} of {len(infos)} replicas did not converge in "
                 f"{self.plan.num_epochs:,} epochs. Raise num_epochs.",

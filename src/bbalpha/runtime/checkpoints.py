@@ -23,6 +23,7 @@ from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.loop import Start, start_at
 from bbalpha.files import model_file
 from bbalpha.files.atomic import remove_leftovers
+from bbalpha.runaway import Runaway
 from bbalpha.runtime.fingerprints import Facts
 from bbalpha.state import FitState
 from bbalpha.stopping import ReplicaWatch, Watch
@@ -30,6 +31,7 @@ from bbalpha.stopping import ReplicaWatch, Watch
 KIND = "checkpoint"
 PATTERN = "step-*.safetensors"
 GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run goes on
+JUDGED = ("round_steps", "movement", "fastest", "is_noisy", "converged", "num_lowered")
 ROUNDING = ("jax", "processor", "cores")  # facts that change nothing but rounding
 
 
@@ -103,6 +105,7 @@ class Keeper:
             "seconds": time.perf_counter() - _watches(self.watch)[0].started,
             "watches": [facts for _, facts in memories],
             "steps": sorted(getattr(self.watch, "steps", {}).items()),
+            "diverged": sorted(getattr(self.watch, "diverged", ())),
         }
         metadata = {"kind": KIND, "facts": self.facts, "record": record}
         model_file.write(folder / f"step-{step:012d}.safetensors", _plain(tree), metadata)
@@ -166,6 +169,7 @@ class Keeper:
             _remember(watch, parts, facts, record["seconds"])
         if isinstance(self.watch, ReplicaWatch):
             self.watch.steps = {int(replica): int(step) for replica, step in record["steps"]}
+            self.watch.diverged = set(record["diverged"])
         energies = start.energies
         seen = np.asarray(tree["energies"])[..., : plan.num_epochs]
         energies[..., : seen.shape[-1]] = seen
@@ -214,11 +218,8 @@ def _memory(watch: Watch) -> tuple[PyTree, Facts]:
     facts: Facts = {"held_out": watch.held_out, "has_best": watch.best is not None}
     if judge:
         facts["num_rounds"] = len(judge.rounds)
-        facts["judge"] = {
-            field.name: getattr(judge, field.name)
-            for field in dataclasses.fields(judge)
-            if field.name != "rounds"
-        }
+        facts["judge"] = {name: getattr(judge, name) for name in JUDGED}
+        facts["runaway"] = [each.tolist() for each in judge.runaway] if judge.runaway else None
     return arrays, facts
 
 
@@ -239,6 +240,8 @@ def _remember(watch: Watch, arrays: PyTree, facts: Facts, seconds: float) -> Non
             setattr(watch.judge, name, value)
         movement = Movement(*facts["judge"]["movement"])
         watch.judge.movement = NOT_JUDGED if movement == NOT_JUDGED else movement
+        if facts["runaway"]:
+            watch.judge.runaway = Runaway(*map(np.array, facts["runaway"]))
         watch.judge.rounds = [jax.tree.map(np.asarray, one) for one in arrays["rounds"]]
 
 
