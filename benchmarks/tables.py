@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import small_sets
 import table_methods as methods
 import table_report
 import table_sets as sets
@@ -114,6 +115,8 @@ def names_of(chosen):
     groups = sets.halves() | {
         "sizes": [f"{name}@{size}" for size in sets.SIZES for name in sets.SIZED_TABLES],
         "uci": [f"uci-{name}" for name in sets.UCI],
+        "small-a": small_sets.names("a"),
+        "small-b": small_sets.names("b"),
     }
     return [name for word in chosen for name in groups.get(word, [word])]
 

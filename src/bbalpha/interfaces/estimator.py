@@ -289,7 +289,7 @@ class Estimator(BaseEstimator, ABC):
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
-            self.input_units_ = InputUnits.learn(X, weights)
+            self.input_units_ = InputUnits.learn(X, weights, with_axes=self.prior == "scaled")
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 

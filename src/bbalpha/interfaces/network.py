@@ -168,14 +168,24 @@ class Network:
 def outputs_of(
     params: PyTree, inputs: Float[Any, "data inputs"], activation: Callable[[Array], Array]
 ) -> Float[Array, "data outputs"]:
-    """Outputs of all heads, side by side."""
+    """Outputs of all heads, side by side.
+
+    The hidden layers take the first columns of the inputs, the linear paths the last ones: they are
+    the same, or the same along principal axes.
+    """
     inputs = units = inputs.T  # one row per unit, so that nothing is transposed between layers
+    if params["hidden"]:
+        units = inputs[: params["hidden"][0]["weights"].shape[1]]
+    else:
+        units = inputs[-params["heads"][0]["weights"].shape[1] :]
     for layer in params["hidden"]:
         units = activation(jnp.matmul(layer["weights"], units) + layer["biases"][:, None])
     outputs = []
     for head in params["heads"]:
         output = jnp.matmul(head["weights"], units) + head["biases"][:, None]
-        outputs.append(output + jnp.matmul(head["skip"], inputs) if "skip" in head else output)
+        if "skip" in head:
+            output = output + jnp.matmul(head["skip"], inputs[-head["skip"].shape[1] :])
+        outputs.append(output)
     return jnp.concatenate(outputs).T
 
 
