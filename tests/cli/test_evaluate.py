@@ -50,7 +50,7 @@ def test_scores_of_distributions_agree_with_quantiles(folder, prices, encoded, s
     upper = model.predict_quantiles(inputs, (1 + levels) / 2)
     covered = np.mean((lower <= targets[:, None]) & (targets[:, None] <= upper), axis=0)
     assert found["calibration_error"] == pytest.approx(np.abs(covered - levels).mean())
-    # The CRPS is the integral of the quantile scores over all levels, 2 (1{y < Q(p)} − p)(Q(p) − y).
+    # The CRPS is the integral of 2 (1{y < Q(p)} − p)(Q(p) − y) over all levels p.
     levels = (np.arange(200) + 0.5) / 200
     misses = model.predict_quantiles(inputs, levels) - targets[:, None]
     crps = np.mean(2 * ((misses > 0) - levels) * misses)

@@ -307,14 +307,16 @@ class Estimator(BaseEstimator, ABC):
             check_continues(self, last)
         training, early_stopping = hold_out(self, rows)
         level, network = self._level(training), self._network()
+        own_prior = network.prior_around(level, float(self.prior_scale))
+        factors = network.factors() if last is None else network.factors_of(last.prior, own_prior)
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
             alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
-            prior=prior or network.prior_around(level, float(self.prior_scale)),
-            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
+            prior=prior or own_prior,
+            learn_prior=factors if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),

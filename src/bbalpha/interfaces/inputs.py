@@ -20,15 +20,16 @@ class InputUnits:
     by the nearest limit: the training range, widened at each end by half its width.
 
     The linear paths of the network get the same inputs along their principal axes. Coefficients of
-    nearly collinear columns depend on each other, which a q of independent weights cannot say; those
-    along principal axes do not. A rotation leaves their prior as it is.
+    nearly collinear columns depend on each other, which a q of independent weights cannot express;
+    coefficients along principal axes do not. A rotation does not change their prior.
 
     Attributes:
         mean: Of each column.
         scale: What one unit of the network is in each column.
         lower: The smallest value that a column is let through with.
         upper: The largest one.
-        axes: The principal axes as columns, or no columns if the linear paths take inputs as is.
+        axes: The principal axes as columns, the widest first and each with its largest entry
+            positive, or no columns if the linear paths take the inputs as they are.
     """
 
     mean: Float[np.ndarray, " columns"]
@@ -54,13 +55,13 @@ class InputUnits:
         reach = REACH * (high - low) + rounding
         mean = np.asarray(units.mean)  # of a constant column, it may be off by a rounding or two
         lower, upper = np.minimum(low - reach, mean), np.maximum(high + reach, mean)
-        axes = np.zeros((len(mean), 0))
-        found = cls(mean, scale, lower, upper, axes)
+        found = cls(mean, scale, lower, upper, np.zeros((len(mean), 0)))
         if not with_axes or not 1 < len(mean) <= MOST_AXES:
             return found
         weighted = found.standardize(inputs) * np.sqrt(sample_weight)[:, None]
-        axes = np.linalg.eigh(weighted.T @ weighted)[1]
-        return dataclasses.replace(found, axes=axes)
+        axes = np.linalg.eigh(weighted.T @ weighted)[1][:, ::-1]
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+        return dataclasses.replace(found, axes=axes * np.sign(largest))
 
     def standardize(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return the inputs, within the limits and in the units of the network."""

@@ -34,6 +34,7 @@ INITIAL_DEVIATION = 0.1  # of the initial means under the paper's prior, Section
 HIDDEN_SCALE = 2.0  # prior deviation of what all inputs together contribute to a unit
 INITIAL_BIAS = 0.5  # deviation of the initial means of hidden biases under the scaled prior
 SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads relative to the prior's
+SAME = 1e-3  # relative difference of variances that is no more than rounding
 WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
 
 
@@ -109,7 +110,7 @@ class Network:
         return DiagonalGaussian(mean, 2 * jnp.log(deviations))
 
     def factors(self) -> PyTree:
-        """Initial factors on the prior's variances, for `fit` to learn.
+        """Factors on the prior's variances, all 1, for `fit` to learn.
 
         Each hidden unit has one for its weights and one for what the heads make of it. With one
         factor for a whole layer, units that are not needed would narrow the prior of those that
@@ -120,6 +121,22 @@ class Network:
         head = {"weights": np.ones((1, width)), "biases": np.ones(())}
         head |= {"skip": np.ones(())} if self._num_skipped else {}
         return {"hidden": hidden, "heads": [head] * len(self.heads)}
+
+    def factors_of(self, last: Distribution, prior: Distribution) -> PyTree:
+        """The factors with which `last` was learned from this prior.
+
+        They are 1 if there are none, as when `last` is the posterior of rows that were forgotten.
+        """
+        ratios = Layout.of(self.shapes()).unflatten(last.variance / prior.variance)
+        ones = self.factors()
+
+        def of_leaf(one: np.ndarray, ratio: Array) -> np.ndarray:
+            shared = [axis for axis in range(ratio.ndim) if not one.ndim or one.shape[axis] == 1]
+            return np.mean(np.asarray(ratio), axis=tuple(shared), keepdims=one.ndim > 0)
+
+        found = jax.tree.map(of_leaf, ones, ratios)
+        is_learned = jax.tree.map(lambda x, ratio: np.allclose(x, ratio, rtol=SAME), found, ratios)
+        return found if all(jax.tree.leaves(is_learned)) else ones
 
     @property
     def _widths(self) -> tuple[int, ...]:

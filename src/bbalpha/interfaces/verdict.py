@@ -6,9 +6,9 @@ the outputs fₙ by Σ ∂M_α/∂mean, which for a Gaussian fₙ equals
 
     Δₙ = (1/α) (E_q[p(yₙ|fₙ)^α fₙ] / E_q[p(yₙ|fₙ)^α] − E_q[fₙ]),   Cov_q(fₙ, log p(yₙ|fₙ)) at α = 0,
 
-so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. For classes, whose rows would seem to pull too hard, Δₙ
-is multiplied by a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q is
-wide in so many directions of the weights that a few draws would take all the weight.
+so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. For classes Δₙ would be far too large and is multiplied
+by a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q is wide in so many
+directions of the weights that a few draws would take all the weight.
 """
 
 from dataclasses import dataclass
