@@ -111,7 +111,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                from 30 rows on and 0 for fewer.
+                from 30 rows on (60 for classes) and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -314,7 +314,7 @@ class Estimator(BaseEstimator, ABC):
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
+            alpha=self._power(len(rows.inputs)),
             prior=prior or own_prior,
             learn_prior=factors if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
@@ -343,6 +343,11 @@ class Estimator(BaseEstimator, ABC):
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
+
+    def _power(self, num_rows: int) -> Any:
+        if self.alpha != "auto":
+            return self.alpha
+        return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
 
     def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()

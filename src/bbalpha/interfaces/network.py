@@ -132,7 +132,8 @@ class Network:
 
         def of_leaf(one: np.ndarray, ratio: Array) -> np.ndarray:
             shared = [axis for axis in range(ratio.ndim) if not one.ndim or one.shape[axis] == 1]
-            return np.mean(np.asarray(ratio), axis=tuple(shared), keepdims=one.ndim > 0)
+            mean = np.mean(np.asarray(ratio), axis=tuple(shared), keepdims=one.ndim > 0)
+            return np.asarray(mean)
 
         found = jax.tree.map(of_leaf, ones, ratios)
         is_learned = jax.tree.map(lambda x, ratio: np.allclose(x, ratio, rtol=SAME), found, ratios)

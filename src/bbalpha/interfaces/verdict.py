@@ -6,8 +6,8 @@ the outputs fₙ by Σ ∂M_α/∂mean, which for a Gaussian fₙ equals
 
     Δₙ = (1/α) (E_q[p(yₙ|fₙ)^α fₙ] / E_q[p(yₙ|fₙ)^α] − E_q[fₙ]),   Cov_q(fₙ, log p(yₙ|fₙ)) at α = 0,
 
-so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. For classes Δₙ would be far too large and is multiplied
-by a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q is wide in so many
+so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. For classes Δₙ would be too large and is multiplied by
+a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q is wide in so many
 directions of the weights that a few draws would take all the weight.
 """
 
