@@ -19,7 +19,7 @@ PER_HALF = 2  # tables of each scheme
 
 
 class Scheme(NamedTuple):
-    """The kind of the target, the least and the most training rows, and the table's function."""
+    """The kind of the target, the fewest and the most training rows and columns, and a function."""
 
     kind: str
     rows: tuple[int, int]

@@ -33,8 +33,9 @@ def facts_of_file(path: Path) -> dict[str, Any]:
         arrays, metadata = model_file.read(path)
     size = path.stat().st_size
     file = {"file": str(path), "version": model_file.FORMAT_VERSION, "bytes": size}
+    facts: dict[str, Any] = {}
     try:
-        facts = _facts_of_estimator(arrays, metadata.get("estimator"), metadata["params"])
+        facts |= _facts_of_estimator(arrays, metadata.get("estimator"), metadata["params"])
         facts |= _facts_of_fit(arrays, metadata["info"]) | _facts_of_table(metadata.get("table"))
         facts_in_words(file | facts)  # fails if something is of the wrong type
         problem = _mismatch(metadata.get("estimator"), facts)

@@ -117,7 +117,7 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     check_settings(estimator)
     columns = _columns(section["input_units"], *INPUT_UNITS)
     axes = _axes(section["input_units"]["axes"], len(columns[0]))
-    estimator.input_units_ = InputUnits(*columns, axes)
+    estimator.input_units_ = InputUnits(*columns, axes=axes)
     estimator.target_units_ = Standardizer(*_columns(section["target_units"], *TARGET_UNITS))
     _set_encoder(estimator, section["encoder"])
     _set_feature_names(estimator, section["feature_names"])

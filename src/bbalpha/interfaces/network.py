@@ -122,7 +122,7 @@ class Network:
         head |= {"skip": np.ones(())} if self._num_skipped else {}
         return {"hidden": hidden, "heads": [head] * len(self.heads)}
 
-    def factors_of(self, last: Distribution, prior: Distribution) -> PyTree:
+    def factors_of(self, last: Any, prior: DiagonalGaussian) -> PyTree:
         """The factors with which `last` was learned from this prior.
 
         They are 1 if there are none, as when `last` is the posterior of rows that were forgotten.
