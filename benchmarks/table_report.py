@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pandas as pd
+import small_sets
 import table_methods as methods
 import table_sets as sets
 
@@ -168,6 +169,26 @@ def sized_cell(averages, name, method):
     return f"{score:.3f}" + ("" if np.isnan(deviation) else f" ({deviation:.2f})")
 
 
+def small(frame, tags):
+    """Log-likelihoods and coverages on the small tables by half, and broken rules."""
+    averages = pooled(frame[frame["table"].str.startswith("small-")])
+    ours = [name for name in averages.index.unique(1) if ":" in name]
+    shown = ["constant", *LINEAR, *ours]
+    heads = [*shown, *(f"coverage, {name}" for name in ours)]
+    print(f"| table | rows | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
+    tables = [name for half in "ab" for name in small_sets.names(half)]
+    for table in tables:
+        cells = [value(averages, table, method) for method in shown]
+        cells += [value(averages, table, method, "coverage") for method in ours]
+        texts = ["" if cell is None or np.isnan(cell) else f"{cell:.2f}" for cell in cells]
+        print(f"| {table[6:]} | {small_sets.facts(table)[1]} | {' | '.join(texts)} |")
+    for method in ours:
+        for table in tables:
+            if (table, method) in averages.index:
+                for _, text in broken(averages, table, method):
+                    print(f"{method}, {table}: {text}")
+
+
 def falls(frame, averages, table, method):
     """What breaks the rules about sizes."""
     scores = {}
@@ -207,4 +228,4 @@ def with_error(values):
     return f"{values.mean():.3f} ± {values.std() / np.sqrt(max(len(values), 1)):.3f}"
 
 
-REPORTS = {"tables": tables, "sizes": sizes, "uci": uci}
+REPORTS = {"tables": tables, "sizes": sizes, "uci": uci, "small": small}

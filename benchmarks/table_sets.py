@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+import small_sets
 from sklearn import datasets
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
@@ -325,6 +326,8 @@ def halves():
 def load(name):
     if name.startswith("uci-"):
         return uci(name)
+    if name.startswith("small-"):
+        return table_of(name, *small_sets.load(name))
     kind, rows = FACTS[name]
     if name in BUNDLED:
         inputs, target = BUNDLED[name][2]()
@@ -378,13 +381,15 @@ def problem(name, number):
     """The table and the split behind a name such as "iris" or, with a size, "fair@60"."""
     base, _, size = name.partition("@")
     table = load(base)
+    if name.startswith("small-"):
+        return table, Split(*small_sets.split(name, number))
     if size:
         return table, sized_split(table, int(size), number)
     return table, splits_of(base, table.target, is_classes=table.is_classes)[number]
 
 
 def num_splits(name):
-    if "@" in name:
+    if "@" in name or name.startswith("small-"):
         return NUM_SPLITS
     table = load(name)
     return len(splits_of(name, table.target, is_classes=table.is_classes))

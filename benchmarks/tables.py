@@ -9,6 +9,7 @@ skipped, so that a run can be stopped and started again.
     python benchmarks/tables.py --methods ours --tables dev --tag mine --settings '{"alpha": 0}'
     python benchmarks/tables.py --report --tag mine
     python benchmarks/tables.py --methods ours --tables sizes --tag mine
+    python benchmarks/tables.py --methods ours --tables small-a --tag mine
     BBALPHA_DATA=folder python benchmarks/tables.py --methods ours --tables uci --tag mine
 
 The frozen half takes `--open` for our own methods: nobody looks at their scores there before the
@@ -23,12 +24,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import small_sets
 import table_methods as methods
 import table_report
 import table_sets as sets
 
 FOLDER = Path(__file__).parent / "tables"
-PEERS_TAG = "peers"
+PEERS_TAG, SMALL_PEERS_TAG = "peers", "small-peers"
 LARGE = 20_000  # rows of tables that run after all others
 
 
@@ -114,6 +116,8 @@ def names_of(chosen):
     groups = sets.halves() | {
         "sizes": [f"{name}@{size}" for size in sets.SIZES for name in sets.SIZED_TABLES],
         "uci": [f"uci-{name}" for name in sets.UCI],
+        "small-a": small_sets.names("a"),
+        "small-b": small_sets.names("b"),
     }
     return [name for word in chosen for name in groups.get(word, [word])]
 
@@ -143,7 +147,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--methods", nargs="+", help=f"peers, {', '.join(methods.OURS)} or a peer")
-    parser.add_argument("--tables", nargs="+", default=["dev"], help="dev frozen sizes uci, names")
+    parser.add_argument(
+        "--tables", nargs="+", default=["dev"], help="dev frozen sizes uci small-a small-b, names"
+    )
     parser.add_argument("--tag", help="names the file of our rows")
     parser.add_argument("--settings", type=json.loads, default={}, help="JSON for our estimator")
     parser.add_argument("--open", action="store_true", help="run our methods on frozen tables")
@@ -163,7 +169,8 @@ def main():
             parser.error("our methods run on the frozen half only with --open")
         run_all(names, chosen, options.tag or PEERS_TAG, options.settings)
     if options.report:
-        tags = [tag for tag in (PEERS_TAG, options.against, options.tag) if tag]
+        peers = SMALL_PEERS_TAG if options.report == "small" else PEERS_TAG
+        tags = [tag for tag in (peers, options.against, options.tag) if tag]
         table_report.REPORTS[options.report](table_report.read(FOLDER, tags), tags)
 
 

@@ -72,7 +72,7 @@ def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     assert process.returncode == 0
     warning = "Warning: fit did not converge in 3 epochs: the energy was still falling. "
     first, second = err.splitlines()
-    assert first == f"{warning}Raise max_epochs."
+    assert first == f"{warning}Raise --epochs."
     assert second.startswith("Warning: a linear model predicts rows that are left out better than")
     assert "converged" in out
     assert "prices.safetensors" in out

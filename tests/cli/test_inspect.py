@@ -81,6 +81,22 @@ def test_metadata_of_the_wrong_kind_are_refused(prices, tmp_path, refused, chang
     assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata are not")
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"task": "classification", "classes": ["a", "b"]}, "BBAlphaRegressor has the target of a"),
+        ({"classes": ["a", "b"]}, "the classes of the estimator and of its target differ"),
+        ({"name": "size"}, "the target or a dropped column is also an input"),
+    ],
+)
+def test_a_table_of_another_model_is_refused(prices, tmp_path, refused, change, problem):
+    _, metadata = model_file.read(prices)
+    metadata["table"]["target"] |= change
+    tree = bb.BBAlphaRegressor.load(prices).posterior_
+    model_file.write(tmp_path / "m.safetensors", tree, metadata)
+    assert problem in refused(tmp_path, "inspect", tmp_path / "m.safetensors")
+
+
 def test_inspect_waits_for_no_heavy_library(prices):
     code = f"""
 import sys

@@ -101,7 +101,7 @@ def test_an_awkward_file_is_fitted_described_scored_and_predicted(tmp_path, done
     assert "t.csv: 60 rows" in fitted.stdout
     assert ("3 rows without a target left out" in fitted.stderr) == (name == "missing target")
     facts = json.loads(done("inspect", model, "--json").stdout)
-    assert facts["layers"][0] == NUM_FEATURES
+    assert facts["layers"] == [NUM_FEATURES, 2]  # the second output is the noise
     words = {column["name"]: column["words"] for column in facts["columns"]}
     for column, expected in described.items():
         assert expected in words[column]

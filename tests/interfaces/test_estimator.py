@@ -129,8 +129,8 @@ def test_a_warm_start_continues_where_the_last_fit_ended(table, fitted):
     model.set_params(warm_start=True, learning_rate=1e-12, max_epochs=1)
     model.fit(table.inputs, table.numbers)
     for one, other in zip(
-        jax.tree.leaves((before.mean, before.variance)),
-        jax.tree.leaves((model.posterior_.mean, model.posterior_.variance)),
+        jax.tree.leaves((before.mean, before.variance, before.prior)),
+        jax.tree.leaves((model.posterior_.mean, model.posterior_.variance, model.posterior_.prior)),
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4)

@@ -46,7 +46,8 @@ def invented(estimator, num_features=2, num_outputs=None, classes=None, names=No
     """The estimator with an invented posterior, which takes less time than a fitted one."""
     stream = np.random.RandomState(0)
     mean, scale = stream.normal(size=num_features), stream.uniform(1, 2, num_features)
-    estimator.input_units_ = InputUnits(mean, scale, mean - 5 * scale, mean + 6 * scale)
+    axes = np.eye(num_features)[::-1]
+    estimator.input_units_ = InputUnits(mean, scale, mean - 5 * scale, mean + 6 * scale, axes)
     estimator.n_features_in_, estimator.encoder_ = num_features, None
     if names is not None:
         estimator.feature_names_in_ = np.array(names, object)
@@ -496,6 +497,11 @@ ELSE = {
     ],
     ("estimator", "input_units", "upper"): [
         *([9.0] * 17, [-9.0] * 16, [[9.0]] * 16, [float("inf")] * 16, [True] * 16, [10**400] * 16),
+    ],
+    ("estimator", "input_units", "axes"): [
+        *([[]] * 15, [[0.0] * 16] * 16, [[0.0] * 15] * 16, [[float("nan")] * 16] * 16),
+        *([[1.0] + [0.0] * 15] * 16, [["0"] * 16] * 16, [0.0] * 256, [[[]]] * 16),
+        np.eye(16, dtype=int).tolist(),
     ],
     ("estimator", "input_units"): [
         {"mean": [0.0] * 16, "scale": [1.0] * 16},

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from bbalpha.interfaces.inputs import REACH, InputUnits
+from bbalpha.interfaces.inputs import MOST_AXES, REACH, InputUnits
 
 RARE = np.zeros(1000)
 RARE[7] = 1.0
 
 
-def learned(*columns, weights=None):
+def learned(*columns, weights=None, with_axes=False):
     inputs = np.column_stack(columns).astype(float)
-    return InputUnits.learn(inputs, np.ones(len(inputs)) if weights is None else weights)
+    weights = np.ones(len(inputs)) if weights is None else weights
+    return InputUnits.learn(inputs, weights, with_axes=with_axes)
 
 
 def test_a_column_of_many_values_has_mean_zero_and_deviation_one():
@@ -26,6 +27,32 @@ def test_weights_count_as_repeated_rows():
     repeated = learned(np.repeat(column, weights.astype(int)))
     for name in ("mean", "scale", "lower", "upper"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12)
+
+
+def test_inputs_along_the_axes_are_uncorrelated_and_as_long_as_they_were():
+    stream = np.random.RandomState(0)
+    common = stream.normal(size=200)
+    columns = [common + 0.01 * stream.normal(size=200) for _ in range(3)]
+    units = learned(*columns, with_axes=True)
+    first, second = np.split(units.transform(np.column_stack(columns)), 2, axis=1)
+    covariance = second.T @ second
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9)
+    np.testing.assert_allclose(np.sum(second**2, axis=1), np.sum(first**2, axis=1), rtol=1e-12)
+
+
+def test_axes_of_weighted_rows_are_those_of_repeated_rows():
+    stream = np.random.RandomState(0)
+    inputs, weights = stream.normal(size=(9, 3)), stream.randint(1, 4, size=9)
+    weighted = learned(*inputs.T, weights=weights.astype(float), with_axes=True)
+    repeated = learned(*np.repeat(inputs, weights, axis=0).T, with_axes=True)
+    np.testing.assert_allclose(np.abs(weighted.axes.T @ repeated.axes), np.eye(3), atol=1e-9)
+
+
+@pytest.mark.parametrize("num_columns", [1, MOST_AXES + 1])
+def test_one_column_and_very_many_have_no_axes(num_columns):
+    inputs = np.random.RandomState(0).normal(size=(20, num_columns))
+    units = learned(*inputs.T, with_axes=True)
+    assert units.transform(inputs).shape == inputs.shape
 
 
 @pytest.mark.parametrize("column", [RARE, 1 - RARE, 5 - 300 * RARE, np.arange(10.0) % 2])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -191,6 +192,22 @@ def test_each_hidden_unit_has_factors_of_its_own_on_the_prior_of_its_weights(hid
     assert [layer["weights"].shape for layer in factors["hidden"]] == [(n, 1) for n in hidden]
     width = hidden[-1] if hidden else 1
     assert [head["weights"].shape for head in factors["heads"]] == [(1, width)] * 2
+
+
+@pytest.mark.parametrize("hidden", HIDDEN.values(), ids=HIDDEN)
+def test_factors_that_were_learned_are_found_again(hidden):
+    net, stream = network(hidden), np.random.RandomState(0)
+    layout, prior = bb.Layout.of(net.shapes()), net.prior_around(LEVEL, 1.5)
+    factors = jax.tree.map(lambda one: stream.uniform(0.01, 10, one.shape), net.factors())
+    spread = jax.tree.map(lambda x, leaf: np.broadcast_to(x, leaf.shape), factors, net.shapes())
+    log_factors = jnp.log(layout.flatten(jax.tree.map(jnp.asarray, spread)))
+    learned = bb.DiagonalGaussian(prior.mean, prior.log_variance + log_factors)
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-4), net.factors_of(learned, prior), factors
+    )
+    noise = jnp.asarray(stream.normal(size=layout.size), jnp.float32)
+    forgotten = bb.DiagonalGaussian(noise, learned.log_variance + 0.1 * noise)
+    jax.tree.map(np.testing.assert_array_equal, net.factors_of(forgotten, prior), net.factors())
 
 
 @pytest.mark.parametrize("prior", ["scaled", "paper"])

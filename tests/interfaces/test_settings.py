@@ -39,8 +39,9 @@ def test_the_prior_is_learned_if_it_is_scaled_and_not_said_otherwise(kind):
 
 def test_the_power_is_that_of_fit_unless_rows_are_few():
     of_fit = inspect.signature(bb.fit).parameters["alpha"].default
-    assert settings.default_alpha(30) == settings.default_alpha(10**6) == of_fit == 0.5
-    assert settings.default_alpha(29) == settings.default_alpha(2) == 0
+    for is_classes, enough in ((False, 30), (True, 60)):
+        for number, power in ((2, 0), (enough - 1, 0), (enough, of_fit), (10**6, of_fit)):
+            assert settings.default_alpha(number, is_classes=is_classes) == power
 
 
 BAD = {

@@ -1,7 +1,7 @@
 """What a model file says about itself, read without jax, scikit-learn and pandas.
 
-The checksum, the format version and the types of what is shown are checked. Whether a posterior, an
-estimator and a table belong together is checked by the commands that use them.
+The checksum, the format version, the types of what is shown, and whether estimator and table have
+the same kind of target are checked. The commands that use a model check everything else.
 """
 
 from itertools import chain
@@ -22,6 +22,7 @@ NOISE = {
     "degrees_of_freedom": "degrees of freedom",
     "size": "size of the negative binomial",
 }
+TASKS = {"BBAlphaRegressor": "regression", "BBAlphaClassifier": "classification"}
 DEFAULT_LIKELIHOODS = {"BBAlphaRegressor": "heteroscedastic", "BBAlphaClassifier": "softmax"}
 ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)  # of wrong types
 
@@ -32,13 +33,16 @@ def facts_of_file(path: Path) -> dict[str, Any]:
         arrays, metadata = model_file.read(path)
     size = path.stat().st_size
     file = {"file": str(path), "version": model_file.FORMAT_VERSION, "bytes": size}
+    facts: dict[str, Any] = {}
     try:
-        facts = _facts_of_estimator(arrays, metadata.get("estimator"), metadata["params"])
+        facts |= _facts_of_estimator(arrays, metadata.get("estimator"), metadata["params"])
         facts |= _facts_of_fit(arrays, metadata["info"]) | _facts_of_table(metadata.get("table"))
         facts_in_words(file | facts)  # fails if something is of the wrong type
+        problem = _mismatch(metadata.get("estimator"), facts)
     except ERRORS:
         problem = "its metadata are not those of a posterior or an estimator"
-        raise Refusal(str(model_file.invalid(path, problem))) from None
+    if problem:
+        raise Refusal(str(model_file.invalid(path, problem)))
     return file | facts
 
 
@@ -123,6 +127,22 @@ def _facts_of_table(table: Any) -> dict[str, Any]:
         "columns": columns,
         "dropped": table["dropped"],
     }
+
+
+def _mismatch(section: Any, facts: dict[str, Any]) -> str | None:
+    """Why the estimator and the table do not belong together, if that shows here."""
+    if facts["task"] is None:
+        return None
+    if section is None:
+        return "it has a table but no estimator"
+    if TASKS[section["class"]] != facts["task"]:
+        return f"a {section['class']} has the target of a {facts['task']}"
+    if set(section["targets"].get("classes", ())) != set(facts["classes"]):
+        return "the classes of the estimator and of its target differ"
+    inputs = {column["name"] for column in facts["columns"]}
+    if {facts["target"], *facts["dropped"]} & inputs:
+        return "the target or a dropped column is also an input"
+    return None
 
 
 def _layers(params: list) -> list[int]:

@@ -16,6 +16,7 @@ from bbalpha.cli.printing import count, note
 from bbalpha.cli.rehearsal import rehearsing
 from bbalpha.cli.saved import ESTIMATORS, Model, write_model
 from bbalpha.cli.training_table import TrainingTable
+from bbalpha.engine.checks import warn
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
 from bbalpha.posterior import FitInfo
@@ -43,7 +44,8 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     compiling = Compiling()
     try:
         with refusing(ValueError, OSError), warnings.catch_warnings(), rehearsal or nullcontext():
-            warnings.filterwarnings("ignore", "fit was interrupted")  # `bbalpha fit` says it itself
+            # The command says it itself, with its own options.
+            warnings.filterwarnings("ignore", "fit (was interrupted|did not converge)")
             model.estimator.fit(table.inputs, table.targets, checkpoint=files.checkpoint)
     except NonFiniteEnergyError as error:
         raise Refusal(
@@ -55,6 +57,11 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     info = model.estimator.posterior_.info
     if info.num_steps == 0:
         raise _nothing_reached()
+    if info.stopped == "finished" and not info.converged:
+        warn(
+            f"fit did not converge in {count(model.estimator.n_iter_, 'epoch')}: the energy was "
+            "still falling. Raise --epochs."
+        )
     write_model(files.model, model)
     return info, compiling.seconds
 

@@ -18,7 +18,7 @@ import numpy as np
 from bbalpha.files.atomic import replacing
 
 FORMAT = "bbalpha"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
 LENGTH_BYTES = 8  # of the header's length, at the start of a safetensors file

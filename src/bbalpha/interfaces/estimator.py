@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -24,7 +23,7 @@ from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import CappedGaussian, Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.batches import padded_length
-from bbalpha.engine.checks import check_counts, warn
+from bbalpha.engine.checks import check_counts
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.door import checked
@@ -46,6 +45,7 @@ from bbalpha.interfaces.training import (
     check_continues,
     hold_out,
     quiet_fit,
+    warn_of_ending,
 )
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
@@ -111,7 +111,7 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                from 30 rows on and 0 for fewer.
+                from 30 rows on (60 for classes) and 0 for fewer.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -293,7 +293,7 @@ class Estimator(BaseEstimator, ABC):
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
-            self.input_units_ = InputUnits.learn(X, weights)
+            self.input_units_ = InputUnits.learn(X, weights, with_axes=self.prior == "scaled")
             self.target_units_ = self._units_of_targets(y, weights)
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
@@ -314,14 +314,16 @@ class Estimator(BaseEstimator, ABC):
             check_continues(self, last)
         training, early_stopping = hold_out(self, rows)
         level, network = self._level(training), self._network()
+        own_prior = network.prior_around(level, float(self.prior_scale))
+        factors = network.factors() if last is None else network.factors_of(last.prior, own_prior)
         posterior = quiet_fit(
             log_likelihood_of(self.activation),
             network.start(level, self._seed) if last is None else last.mean,
             Dataset(training.inputs, training.targets),
             key=threefry.key_of(self._seed),
-            alpha=default_alpha(len(rows.inputs)) if self.alpha == "auto" else self.alpha,
-            prior=prior or network.prior_around(level, float(self.prior_scale)),
-            learn_prior=network.factors() if self._learns_prior() and prior is None else False,
+            alpha=self._power(len(rows.inputs)),
+            prior=prior or own_prior,
+            learn_prior=factors if self._learns_prior() and prior is None else False,
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
@@ -333,22 +335,17 @@ class Estimator(BaseEstimator, ABC):
             checkpoint=checkpoint,
             progress=bool(self.verbose),
         )
-        if posterior.info.stopped == "interrupted":
-            warn(
-                f"fit was interrupted after {posterior.info.num_steps:,} steps; the estimator "
-                "holds the posterior reached so far."
-            )
         self.n_iter_ = len(posterior.info.energies)
-        if posterior.info.stopped == "finished" and not posterior.info.converged:
-            warn(
-                f"fit did not converge in {self.n_iter_:,} epochs: the energy was still falling. "
-                "Raise max_epochs.",
-                SklearnConvergenceWarning,
-            )
+        warn_of_ending(posterior.info)
         return posterior
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
+
+    def _power(self, num_rows: int) -> Any:
+        if self.alpha != "auto":
+            return self.alpha
+        return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
 
     def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()

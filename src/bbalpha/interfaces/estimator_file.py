@@ -29,6 +29,7 @@ from bbalpha.interfaces.settings import COUNTS, check_settings
 
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")
+ORTHOGONAL = 1e-6  # how far products of axes may be from those of a rotation
 FLAGS = ("early_stopping", "warm_start", "verbose")
 MOST_LAYERS = 1000  # each has a cost in addition to its weights
 LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
@@ -104,7 +105,7 @@ def _section(estimator: Any) -> dict[str, Any]:
         "seed": estimator._seed,
         "encoder": None if encoder is None else encoder.encoder_.to_json(),
         "feature_names": _plain(getattr(estimator, "feature_names_in_", None)),
-        "input_units": _units(estimator.input_units_, *INPUT_UNITS),
+        "input_units": _units(estimator.input_units_, *INPUT_UNITS, "axes"),
         "target_units": _units(estimator.target_units_, *TARGET_UNITS),
         "targets": estimator._target_facts(),
     }
@@ -114,7 +115,9 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     """The estimator without its posterior."""
     estimator: Any = kind(**_settings(kind, section["settings"]))
     check_settings(estimator)
-    estimator.input_units_ = InputUnits(*_columns(section["input_units"], *INPUT_UNITS))
+    columns = _columns(section["input_units"], *INPUT_UNITS)
+    axes = _axes(section["input_units"]["axes"], len(columns[0]))
+    estimator.input_units_ = InputUnits(*columns, axes=axes)
     estimator.target_units_ = Standardizer(*_columns(section["target_units"], *TARGET_UNITS))
     _set_encoder(estimator, section["encoder"])
     _set_feature_names(estimator, section["feature_names"])
@@ -234,7 +237,7 @@ def _set_feature_names(estimator: Any, names: Any) -> None:
     estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
-def _units(units: Any, *names: str) -> dict[str, list[float]]:
+def _units(units: Any, *names: str) -> dict[str, list]:
     return {name: getattr(units, name).tolist() for name in names}
 
 
@@ -251,6 +254,20 @@ def _columns(units: Any, *names: str) -> list[np.ndarray]:
     if limits and not ((limits[0] <= mean) & (mean <= limits[1])).all():
         raise ValueError("the limits of the inputs do not contain the mean.")
     return arrays
+
+
+def _axes(found: Any, num_columns: int) -> np.ndarray:
+    """The principal axes of the inputs: a rotation, or one empty list per column."""
+    if not isinstance(found, list) or not all(isinstance(row, list) for row in found):
+        raise ValueError("the axes are not lists of numbers.")
+    if not all(_is_finite(value) and isinstance(value, float) for row in found for value in row):
+        raise ValueError("the axes are not finite numbers.")
+    if len(found) != num_columns or {len(row) for row in found} not in ({0}, {num_columns}):
+        raise ValueError(f"the axes do not have {num_columns} rows and columns.")
+    axes = np.array(found, float).reshape(num_columns, -1)
+    if axes.size and not np.abs(axes.T @ axes - np.eye(num_columns)).max() < ORTHOGONAL:
+        raise ValueError("the axes are not orthogonal.")
+    return axes
 
 
 def _dictionary(name: str, value: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from bbalpha.data import rounding_of, standardize
 
 REACH = 0.5  # how far beyond the training range, relative to it, a model may extrapolate
+MOST_AXES = 100  # columns up to which linear paths use principal axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,21 +19,32 @@ class InputUnits:
     to a distance of 2 between them, however rare one of them is. Values far outside are replaced
     by the nearest limit: the training range, widened at each end by half its width.
 
+    The linear paths of the network get the same inputs along their principal axes. Coefficients of
+    nearly collinear columns depend on each other, which a q of independent weights cannot express;
+    coefficients along principal axes do not. A rotation does not change their prior.
+
     Attributes:
         mean: Of each column.
         scale: What one unit of the network is in each column.
         lower: The smallest value that a column is let through with.
         upper: The largest one.
+        axes: The principal axes as columns, the widest first and each with its largest entry
+            positive, or no columns if the linear paths take the inputs as they are.
     """
 
     mean: Float[np.ndarray, " columns"]
     scale: Float[np.ndarray, " columns"]
     lower: Float[np.ndarray, " columns"]
     upper: Float[np.ndarray, " columns"]
+    axes: Float[np.ndarray, "columns axes"]
 
     @classmethod
     def learn(
-        cls, inputs: Float[np.ndarray, "rows columns"], sample_weight: Float[np.ndarray, " rows"]
+        cls,
+        inputs: Float[np.ndarray, "rows columns"],
+        sample_weight: Float[np.ndarray, " rows"],
+        *,
+        with_axes: bool,
     ) -> "InputUnits":
         """Return the units of the training rows."""
         units = standardize(inputs, sample_weight)[1]
@@ -42,11 +54,25 @@ class InputUnits:
         scale = np.where(has_two, high / 2 - low / 2, np.asarray(units.scale))
         reach = REACH * (high - low) + rounding
         mean = np.asarray(units.mean)  # of a constant column, it may be off by a rounding or two
-        return cls(mean, scale, np.minimum(low - reach, mean), np.maximum(high + reach, mean))
+        lower, upper = np.minimum(low - reach, mean), np.maximum(high + reach, mean)
+        found = cls(mean, scale, lower, upper, np.zeros((len(mean), 0)))
+        if not with_axes or not 1 < len(mean) <= MOST_AXES:
+            return found
+        weighted = found.standardize(inputs) * np.sqrt(sample_weight)[:, None]
+        axes = np.linalg.eigh(weighted.T @ weighted)[1][:, ::-1]
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+        return dataclasses.replace(found, axes=axes * np.sign(largest))
+
+    def standardize(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
+        """Return the inputs, within the limits and in the units of the network."""
+        return (np.clip(inputs, self.lower, self.upper) - self.mean) / self.scale
 
     def transform(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
-        """Return the inputs of the network."""
-        return (np.clip(inputs, self.lower, self.upper) - self.mean) / self.scale
+        """Return the inputs of the network: standardized, then along the axes if there are any."""
+        standardized = self.standardize(inputs)
+        if self.axes.size == 0:
+            return standardized
+        return np.hstack([standardized, standardized @ self.axes])
 
     def is_outside(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return whether each value lies beyond its limit."""

@@ -34,6 +34,7 @@ INITIAL_DEVIATION = 0.1  # of the initial means under the paper's prior, Section
 HIDDEN_SCALE = 2.0  # prior deviation of what all inputs together contribute to a unit
 INITIAL_BIAS = 0.5  # deviation of the initial means of hidden biases under the scaled prior
 SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads relative to the prior's
+SAME = 1e-3  # relative difference of variances that is no more than rounding
 WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
 
 
@@ -109,7 +110,7 @@ class Network:
         return DiagonalGaussian(mean, 2 * jnp.log(deviations))
 
     def factors(self) -> PyTree:
-        """Initial factors on the prior's variances, for `fit` to learn.
+        """Factors on the prior's variances, all 1, for `fit` to learn.
 
         Each hidden unit has one for its weights and one for what the heads make of it. With one
         factor for a whole layer, units that are not needed would narrow the prior of those that
@@ -120,6 +121,23 @@ class Network:
         head = {"weights": np.ones((1, width)), "biases": np.ones(())}
         head |= {"skip": np.ones(())} if self._num_skipped else {}
         return {"hidden": hidden, "heads": [head] * len(self.heads)}
+
+    def factors_of(self, last: Any, prior: DiagonalGaussian) -> PyTree:
+        """The factors with which `last` was learned from this prior.
+
+        They are 1 if there are none, as when `last` is the posterior of rows that were forgotten.
+        """
+        ratios = Layout.of(self.shapes()).unflatten(last.variance / prior.variance)
+        ones = self.factors()
+
+        def of_leaf(one: np.ndarray, ratio: Array) -> np.ndarray:
+            shared = [axis for axis in range(ratio.ndim) if not one.ndim or one.shape[axis] == 1]
+            mean = np.mean(np.asarray(ratio), axis=tuple(shared), keepdims=one.ndim > 0)
+            return np.asarray(mean)
+
+        found = jax.tree.map(of_leaf, ones, ratios)
+        is_learned = jax.tree.map(lambda x, ratio: np.allclose(x, ratio, rtol=SAME), found, ratios)
+        return found if all(jax.tree.leaves(is_learned)) else ones
 
     @property
     def _widths(self) -> tuple[int, ...]:
@@ -168,14 +186,24 @@ class Network:
 def outputs_of(
     params: PyTree, inputs: Float[Any, "data inputs"], activation: Callable[[Array], Array]
 ) -> Float[Array, "data outputs"]:
-    """Outputs of all heads, side by side."""
+    """Outputs of all heads, side by side.
+
+    The hidden layers take the first columns of the inputs, the linear paths the last ones: they are
+    the same, or the same along principal axes.
+    """
     inputs = units = inputs.T  # one row per unit, so that nothing is transposed between layers
+    if params["hidden"]:
+        units = inputs[: params["hidden"][0]["weights"].shape[1]]
+    else:
+        units = inputs[-params["heads"][0]["weights"].shape[1] :]
     for layer in params["hidden"]:
         units = activation(jnp.matmul(layer["weights"], units) + layer["biases"][:, None])
     outputs = []
     for head in params["heads"]:
         output = jnp.matmul(head["weights"], units) + head["biases"][:, None]
-        outputs.append(output + jnp.matmul(head["skip"], inputs) if "skip" in head else output)
+        if "skip" in head:
+            output = output + jnp.matmul(head["skip"], inputs[-head["skip"].shape[1] :])
+        outputs.append(output)
     return jnp.concatenate(outputs).T
 
 

@@ -15,6 +15,7 @@ NUM_SAMPLES = 32
 HIDDEN = (50,)
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
+ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
 PRIORS = ("scaled", "paper")
 
 AUTOMATIC = {  # settings that may be "auto", and what else they may be
@@ -58,9 +59,9 @@ def check_settings(estimator: Any) -> None:
             raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
 
 
-def default_alpha(num_rows: int) -> float:
+def default_alpha(num_rows: int, *, is_classes: bool) -> float:
     """The power that `alpha="auto"` stands for."""
-    return 0.5 if num_rows >= ENOUGH_ROWS else 0.0
+    return 0.5 if num_rows >= (ENOUGH_LABELS if is_classes else ENOUGH_ROWS) else 0.0
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 
 from bbalpha.convergence import ConvergenceWarning
 from bbalpha.data import Dataset
+from bbalpha.engine.checks import warn
 from bbalpha.engine.layout import Layout
 from bbalpha.fitting import fit
-from bbalpha.posterior import Posterior
+from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
 
 
@@ -29,6 +31,21 @@ def quiet_fit(*args: Any, **kwargs: Any) -> Posterior:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(*args, **kwargs)
+
+
+def warn_of_ending(info: FitInfo) -> None:
+    """Warn, in the words of an estimator, if a fit was interrupted or did not converge."""
+    if info.stopped == "interrupted":
+        warn(
+            f"fit was interrupted after {info.num_steps:,} steps; the estimator holds the "
+            "posterior reached so far."
+        )
+    if info.stopped == "finished" and not info.converged:
+        warn(
+            f"fit did not converge in {len(info.energies):,} epochs: the energy was still "
+            "falling. Raise max_epochs.",
+            SklearnConvergenceWarning,
+        )
 
 
 @contextmanager

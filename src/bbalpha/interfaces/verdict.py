@@ -6,8 +6,9 @@ the outputs fₙ by Σ ∂M_α/∂mean, which for a Gaussian fₙ equals
 
     Δₙ = (1/α) (E_q[p(yₙ|fₙ)^α fₙ] / E_q[p(yₙ|fₙ)^α] − E_q[fₙ]),   Cov_q(fₙ, log p(yₙ|fₙ)) at α = 0,
 
-so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. Importance weights 1/p(yₙ|θ) would often fail: q is
-wide in so many directions of the weights that a few draws would take all the weight.
+so row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. For classes Δₙ would be too large and is multiplied by
+a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q is wide in so many
+directions of the weights that a few draws would take all the weight.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Dataset
 from bbalpha.interfaces import simple_models
+from bbalpha.interfaces.freedom import real_pull
 from bbalpha.interfaces.network import scored_model_of
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import log_mean_exp
@@ -107,7 +109,8 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
     """
     inputs, targets = judged_rows(model, X, y)
     training, held_out = scores_of_rows(model, inputs, targets)
-    constant, linear = _simple_scores(model, inputs, targets)
+    plain = inputs[:, : model.input_units_.mean.size]
+    constant, linear = _simple_scores(model, plain, targets)
     return Verdict(
         training=float(training.mean()),
         held_out=float(held_out.mean()),
@@ -139,7 +142,9 @@ def scores_of_rows(
     It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
     """
     likelihood, units = model.posterior_.hyperparams, model.target_units_
-    summary = eqx.Partial(_with_and_without, likelihood, model.posterior_.alpha)
+    factor = real_pull(model, inputs) if hasattr(model, "classes_") else 1.0
+    args = (likelihood, model.posterior_.alpha, jnp.asarray(factor))
+    summary = eqx.Partial(_with_and_without, *args)
     scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
     rows = Dataset(inputs, units.transform(targets))
     found = model._over_draws(eqx.Partial(_with_targets, scored_model), rows, summary)
@@ -172,7 +177,7 @@ def _with_targets(scored_model: Any, params: Any, rows: Dataset) -> tuple[Array,
 
 
 def _with_and_without(
-    likelihood: Any, alpha: Float[Array, ""], results: tuple[Array, ...]
+    likelihood: Any, alpha: Float[Array, ""], factor: Float[Array, ""], results: tuple[Array, ...]
 ) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
     """The log-density of every row, and the same with the pull of the row undone."""
     outputs, log_likelihoods, targets = results
@@ -182,5 +187,5 @@ def _with_and_without(
     is_zero = jnp.abs(alpha) < ZERO
     pulls = jnp.where(is_zero, slopes / len(outputs), weights / jnp.where(is_zero, 1.0, alpha))
     shift = jnp.sum(pulls[..., None] * centered, axis=0, keepdims=True)  # Δₙ
-    without = likelihood.log_prob(outputs - shift, targets[0])
+    without = likelihood.log_prob(outputs - factor * shift, targets[0])
     return log_mean_exp(log_likelihoods), log_mean_exp(without)
