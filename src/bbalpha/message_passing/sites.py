@@ -141,7 +141,7 @@ def log_predictive(factors: Factors, cavity: Natural, centers: Centers, num_node
     return jnp.where(is_proper, tilted.log_normalizer - cavity.log_normalizer, jnp.nan)
 
 
-def keep_proper(alpha: Array, shares: PerDatum) -> PerDatum:
+def keep_proper(alpha: Array, shares: Float[Array, "*data"]) -> Float[Array, "*data"]:
     """The power of each datum, lowered where removing the site would leave no proper cavity.
 
     `shares` holds the precision of each site relative to that of q along its projection. Removing a

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from bbalpha.message_passing.arguments import Problem
+from bbalpha.message_passing.arguments import Problem, in_64_bits
 from bbalpha.message_passing.programs import in_double_precision, run
+from bbalpha.message_passing.sites import keep_proper
 from bbalpha.message_passing.tilted import Natural
 
 NUM_CHAINS = 64
-NUM_HALVINGS = 12  # of a step that would leave a Gaussian improper
 MOST_SHRINKS = 50  # of a slice; each draw is accepted long before
+LEAST_LEFT = 0.25  # of q's precision in any direction, after all workers have moved
 
 
 class Message(NamedTuple):
@@ -43,16 +44,30 @@ class Worker(Protocol):
 class LocalWorker:
     """A worker in this process: a part of the data, chains that draw from its tilted distribution.
 
-    The step is the natural-gradient step of Teh et al. (2015): in the moments of the site, by the
-    difference of the moments of the tilted distribution, from draws, and of q.
+    The step is a natural-gradient step in the geometry of q = N(m, L Lᵀ). In the coordinates
+    u = L⁻¹(z − m), with E over the tilted distribution of a power α of the worker's likelihood pₖ,
+    the natural parameters of the site fₖ change by
+
+        shift: E[u]/α,   precision: −(E[u uᵀ] − I)/α.
+
+    By Stein's identity u may be replaced by r = α ∇ log(pₖ/fₖ), and u uᵀ − I by u rᵀ made
+    symmetric. Close to the fixed point r is small, so these averages have far less noise; whichever
+    of r and u is shorter is used. Both are averages over draws: noise adds no bias to a step.
     """
 
     def __init__(
-        self, problem: Problem, start: Message, alpha: float, num_draws: int, key: Key[Array, ""]
+        self,
+        problem: Problem,
+        num_workers: int,
+        alpha: float,
+        num_draws: int,
+        key: Key[Array, ""],
     ):
-        self._problem, self._site, self._key = problem, start, key
-        self._alpha, self._num_draws = alpha, num_draws
-        self._chains: Any = np.zeros((NUM_CHAINS, len(start.shift)))
+        size = problem.inputs.shape[1]
+        self._problem, self._key = problem, key
+        self._num_workers, self._alpha, self._num_draws = num_workers, alpha, num_draws
+        self._site = Message(np.zeros((size, size)), np.zeros(size))
+        self._chains: Any = np.zeros((NUM_CHAINS, size))
 
     def site(self) -> Message:
         """The worker's present site."""
@@ -62,10 +77,13 @@ class LocalWorker:
         """The worker's site after one step, given what the server holds."""
         self._key, key = jax.random.split(self._key)
         with in_double_precision():
-            numbers = (jnp.asarray(self._alpha, float), jnp.asarray(step, float), key)
-            given = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (q, self._site))
-            state = (Natural(*given[0]), Natural(*given[1]), jnp.asarray(self._chains, float))
-            site, self._chains = run(worker_program, self._problem, state, numbers, self._num_draws)
+            given = (q, self._site, self._chains, self._alpha, step, self._num_workers)
+            q64, site64, chains, *numbers = (in_64_bits(part) for part in given)
+            state = (Natural(*q64), Natural(*site64), chains)
+            settings = (*numbers, key)
+            site, self._chains = run(
+                worker_program, self._problem, state, settings, self._num_draws
+            )
         self._site = Message(np.asarray(site.precision), np.asarray(site.shift))
         return self._site
 
@@ -73,74 +91,65 @@ class LocalWorker:
 def worker_program(
     problem: Problem,
     state: tuple[Natural, Natural, Array],
-    numbers: tuple[Array, Array, Array],
+    settings: tuple[Array, Array, Array, Array],
     num_draws: int,
 ) -> tuple[Natural, Array]:
     """The site after a step, and where the chains are."""
     q, site, chains = state
-    alpha, step, key = numbers
-    cavity = Natural(q.precision - alpha * site.precision, q.shift - alpha * site.shift)
-    rows = problem.prior.whiten(problem.inputs)
-    factors = problem.factors(problem.projections())
-
-    def log_likelihood(z: Float[Array, " params"]) -> Float[Array, ""]:
-        return alpha * jnp.sum(factors.log_prob((rows @ z)[None]))
-
-    draws, chains = _elliptical_slices(log_likelihood, cavity, chains, num_draws, key)
-    mean = jnp.mean(draws, axis=0)
-    second = draws.T @ draws / len(draws)
-    changes = _moments(q)
-    changes = (mean - changes[0], second - changes[1])
-    steps = step * 0.5 ** jnp.arange(NUM_HALVINGS)
-    tried = jax.vmap(lambda step: _moved(site, changes, step))(steps)
-    is_fine = jax.vmap(lambda new: _is_proper(q, site, new, alpha))(tried)
-    place = jnp.argmax(is_fine)  # the longest step that keeps all Gaussians proper
-    return jax.tree.map(
-        lambda new, old: jnp.where(is_fine.any(), new[place], old), tried, site
-    ), chains
-
-
-def _moments(gaussian: Natural) -> tuple[Array, Array]:
-    """Mean and second moment."""
-    covariance = jnp.linalg.inv(gaussian.precision)
-    mean = covariance @ gaussian.shift
-    return mean, covariance + mean[:, None] * mean[None]
-
-
-def _moved(site: Natural, changes: tuple[Array, Array], step: Array) -> Natural:
-    """The site after a step in its moments."""
-    mean, second = (
-        old + step * change for old, change in zip(_moments(site), changes, strict=True)
+    alpha, step, num_workers, key = settings
+    half = jnp.linalg.cholesky(q.precision)  # L⁻ᵀ
+    mean = jax.scipy.linalg.cho_solve((half, True), q.shift)
+    spread = jax.scipy.linalg.solve_triangular(half, jnp.eye(len(mean)), lower=True).T  # L
+    own = Natural(
+        spread.T @ site.precision @ spread, spread.T @ (site.shift - site.precision @ mean)
     )
-    covariance = second - mean[:, None] * mean[None]
-    precision = jnp.linalg.inv(0.5 * (covariance + covariance.T))
-    return Natural(precision, precision @ mean)
+    alpha = keep_proper(alpha, jnp.linalg.eigvalsh(own.precision)[-1])
+    projections = problem.projections()
+    factors, rows = problem.factors(projections), projections.rows @ spread
+    center = projections.rows @ mean
+
+    def log_ratio(u: Float[Array, " params"]) -> Float[Array, ""]:
+        """Log pₖ/fₖ, up to a constant."""
+        log_site = own.shift @ u - 0.5 * u @ own.precision @ u
+        return jnp.sum(factors.log_prob((center + rows @ u)[None])) - log_site
+
+    start = (chains - mean[None]) @ half
+    draws = _elliptical_slices(lambda u: alpha * log_ratio(u), start, num_draws, key)
+    shift, precision = _natural_gradient(draws, alpha * jax.vmap(jax.grad(log_ratio))(draws))
+    # All workers together may take no more than a share of the precision in any direction.
+    loss = -num_workers * jnp.linalg.eigvalsh(precision / alpha)[0]
+    step = jnp.minimum(step, (1 - LEAST_LEFT) / jnp.maximum(loss, 0.0)) / alpha
+    rise = half @ precision @ half.T
+    push = half @ shift + rise @ mean
+    moved = Natural(site.precision + step * rise, site.shift + step * push)
+    return moved, mean[None] + draws[-NUM_CHAINS:] @ spread.T
 
 
-def _is_proper(q: Natural, old: Natural, new: Natural, alpha: Array) -> Array:
-    """Whether the site, q with it, and the next cavity are proper."""
-    rest = q.precision - old.precision
-    matrices = jnp.stack([new.precision, rest + new.precision, rest + (1 - alpha) * new.precision])
-    return jnp.all(jnp.isfinite(jnp.linalg.cholesky(matrices)))
+def _natural_gradient(
+    draws: Float[Array, "draws params"], residuals: Float[Array, "draws params"]
+) -> tuple[Float[Array, " params"], Float[Array, "params params"]]:
+    """Changes of shift and precision, from the draws u or from the residuals r."""
+    count, size = draws.shape
+    second = draws.T @ residuals / count
+    is_near = jnp.sum(jnp.square(residuals)) < jnp.sum(jnp.square(draws))
+    shift = jnp.where(is_near, jnp.mean(residuals, axis=0), jnp.mean(draws, axis=0))
+    excess = draws.T @ draws / count - jnp.eye(size)
+    return shift, -jnp.where(is_near, 0.5 * (second + second.T), excess)
 
 
 def _elliptical_slices(
-    log_likelihood: Any, cavity: Natural, chains: Array, num_draws: int, key: Array
-) -> tuple[Float[Array, "draws params"], Array]:
-    """Draws of the tilted distribution by elliptical slice sampling (Murray et al. 2010)."""
-    cholesky = jnp.linalg.cholesky(cavity.precision)
-    center = jax.scipy.linalg.cho_solve((cholesky, True), cavity.shift)
+    log_ratio: Any, chains: Array, num_draws: int, key: Array
+) -> Float[Array, "draws params"]:
+    """Draws from N(0, I) times a ratio, by elliptical slice sampling (Murray et al. 2010)."""
 
-    def one(z: Array, key: Array) -> Array:
+    def one(u: Array, key: Array) -> Array:
         for_ellipse, for_height, for_angle = jax.random.split(key, 3)
-        noise = jax.random.normal(for_ellipse, z.shape)
-        other = jax.scipy.linalg.solve_triangular(cholesky, noise, lower=True, trans=1)
-        height = log_likelihood(z) + jnp.log(jax.random.uniform(for_height))
-        own = z - center
+        other = jax.random.normal(for_ellipse, u.shape)
+        height = log_ratio(u) + jnp.log(jax.random.uniform(for_height))
         angle = jax.random.uniform(for_angle, maxval=2 * jnp.pi)
 
         def at(angle: Array) -> Array:
-            return center + own * jnp.cos(angle) + other * jnp.sin(angle)
+            return u * jnp.cos(angle) + other * jnp.sin(angle)
 
         def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
             angle, low, high, key, count = state
@@ -152,15 +161,15 @@ def _elliptical_slices(
 
         start = (angle, angle - 2 * jnp.pi, angle, for_angle, jnp.array(0))
         found = jax.lax.while_loop(
-            lambda state: (log_likelihood(at(state[0])) <= height) & (state[4] < MOST_SHRINKS),
+            lambda state: (log_ratio(at(state[0])) <= height) & (state[4] < MOST_SHRINKS),
             body,
             start,
         )
-        return jnp.where(found[4] < MOST_SHRINKS, at(found[0]), z)
+        return jnp.where(found[4] < MOST_SHRINKS, at(found[0]), u)
 
     def sweep(chains: Array, key: Array) -> tuple[Array, Array]:
         chains = jax.vmap(one)(chains, jax.random.split(key, len(chains)))
         return chains, chains
 
-    chains, draws = jax.lax.scan(sweep, chains, jax.random.split(key, num_draws))
-    return draws.reshape(-1, chains.shape[1]), chains
+    _, draws = jax.lax.scan(sweep, chains, jax.random.split(key, num_draws))
+    return draws.reshape(-1, chains.shape[1])
