@@ -65,13 +65,14 @@ def _leaving(a, b):
     return a[0] + max(-most, min(most, b[0] - a[0]))
 
 
-def main():
+def picture():
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         'aria-label="Power EP is the root. With one site per datum it gives EP, VMP and '
         'double-loop EP; with shared sites SEP, SNEP and BB-α.">',
         "<style>text{font:16px system-ui,sans-serif;text-anchor:middle;fill:#222}"
-        ".name{font-weight:bold}.small{font-size:14px}path{fill:none;stroke:#888;stroke-width:1.6}</style>",
+        ".name{font-weight:bold}.small{font-size:14px}"
+        "path{fill:none;stroke:#888;stroke-width:1.6}</style>",
         '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
         'orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill:#888;stroke:none"/></marker>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#fff"/>',
@@ -79,9 +80,9 @@ def main():
     lines += [drawn_arrow(*arrow) for arrow in ARROWS]
     for box in BOXES.values():
         lines += drawn_box(box)
-    PATH.write_text("\n".join([*lines, "</svg>", ""]))
-    print(f"The picture is in {PATH}")
+    return "\n".join([*lines, "</svg>", ""])
 
 
 if __name__ == "__main__":
-    main()
+    PATH.write_text(picture())
+    print(f"The picture is in {PATH}")
