@@ -2,6 +2,8 @@
 
 `python benchmarks --only steps` measures one part and writes that. `python benchmarks --only answer
 --against ../before/src` compares the time to the first answer with another source tree.
+`BBALPHA_DATA=folder python benchmarks --only ep --gpy /path/to/python` times EP, in an
+environment that has `bbalpha_paper`; GPy is left out unless an interpreter that has it is named.
 """
 
 import argparse
@@ -10,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import convergence
+import expectation_propagation
 import felt
 import growth
 import pictures
@@ -26,16 +29,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--against", help="the folder src of another tree, for the part answer")
+    parser.add_argument("--gpy", help="an interpreter that has GPy, for the part ep")
     arguments = parser.parse_args()
     chosen = arguments.only
     if chosen == "answer" and not arguments.against:
         parser.error("--only answer needs --against, the folder src of another tree")
     PARTS["answer"] = partial(answer_part, against=arguments.against)
+    PARTS["ep"] = partial(ep_part, gpy=arguments.gpy)
     with progress() as bar:
         task = bar.add_task("starting", total=None)
         say = lambda text: bar.update(task, description=text)  # noqa: E731
         for name, part in PARTS.items():
-            if chosen == name or (chosen is None and (name != "answer" or arguments.against)):
+            is_asked_for = name == "answer" and arguments.against
+            if chosen == name or (chosen is None and (is_asked_for or name not in ON_REQUEST)):
                 report = part(say)
                 write(name, report)
                 bar.console.print(report, markup=False, highlight=False, soft_wrap=True)
@@ -206,6 +212,38 @@ def answer_part(say, against=None):
     return f"### The first answer\n\n{table(lines)}\n\n{facts}{'; '.join(cpu)}."
 
 
+def ep_part(say, gpy=None):
+    say("EP in new processes")
+    calls = expectation_propagation.first_calls()
+    lines, cpu = [], []
+
+    def add(what, times, against, reference, target):
+        lines.append(Line(what, times[0], "s", against, reference[0], target))
+        share = f" ({times[1] / reference[1]:.3g})" if against != "the limit" else ""
+        cpu.append(f"{what}: {times[1]:.3g} s against {reference[1]:.3g} s{share}")
+
+    what = "probit EP, N = 10,000, D = 10"
+    whole = tuple(map(sum, zip(calls["imports"], calls["first"], strict=True)))
+    add(f"{what}, first call", calls["first"], "the limit", (5.0, 5.0), 1)
+    add(f"{what}, first call with imports", whole, "the limit", (5.0, 5.0), 1)
+    add(f"{what}, again", calls["again"], "the limit", (0.5, 0.5), 1)
+    say("EP on Colon")
+    add(
+        "Colon, 62 × 2,001, again",
+        expectation_propagation.warm("colon")[0],
+        "the limit",
+        (1.0, 1.0),
+        1,
+    )
+    facts = "The same in seconds of CPU time, which other processes disturb less: "
+    if gpy:
+        say("EP on Pima, in turns with GPy")
+        ours, log_evidence, its, (its_evidence, version), mode = expectation_propagation.gpys(gpy)
+        add("Pima, 768 × 9, again", ours, f"GPy {version}, {mode}", its, 0.05)
+        cpu.append(f"log-evidence {log_evidence:.4f}, GPy's {its_evidence:.4f}")
+    return f"### Expectation propagation\n\n{table(lines)}\n\n{facts}{'; '.join(cpu)}."
+
+
 def tried_part(say):
     parts = ["### Pieces, and the alternatives tried"]
     for title, unit, figures in tried.of_all(say):
@@ -274,9 +312,12 @@ PARTS = {
     "growth": growth_part,
     "felt": felt_part,
     "answer": answer_part,
+    "ep": ep_part,
     "tried": tried_part,
     "profiles": profiles_part,
 }
+
+ON_REQUEST = ("answer", "ep")  # they need another tree, or data
 
 if __name__ == "__main__":
     main()

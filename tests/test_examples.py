@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,11 @@ def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp
         assert picture.width > 1500
         assert picture.height > 500
         assert len(set(picture.convert("L").tobytes())) > 50  # not a blank page
+
+
+def test_family_tree_of_the_docs_is_what_its_script_draws():
+    script = runpy.run_path(str(ROOT / "examples" / "family_tree.py"))
+    assert script["picture"]() == script["PATH"].read_text()
 
 
 def run(example, *arguments, cwd):

@@ -5,6 +5,7 @@ sweeps agree in direction and shrinks when they turn around or q becomes imprope
 judged by how far tilted moments are from those of q, which no damping makes look smaller.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -77,45 +78,52 @@ class Outcome(NamedTuple):
     converged: Bool[Array, ""]
 
 
-def iterate(family: Family, alpha: Array, settings: Settings, start: Any = None) -> Outcome:
+def iterate(family: Family, alpha: Array, settings: Settings) -> Outcome:
     """Sweep until the moments match, the step vanishes, or the budget is used up."""
-    sites = family.start() if start is None else start
-    warm = jnp.where((alpha < 0) & (start is None), WARM_SWEEPS, 0)
-
-    def alpha_at(sweep: Int[Array, ""]) -> Array:
-        return jnp.where(sweep < warm, 1.0, alpha)
+    warm = jnp.where(alpha < 0, WARM_SWEEPS, 0)
 
     def sweep_at(sites: Any, centers: Centers, number: Int[Array, ""]) -> Pass:
-        return family.sweep(sites, alpha_at(number), centers, settings.num_nodes)
+        power = jnp.where(number < warm, 1.0, alpha)
+        return family.sweep(sites, power, centers, settings.num_nodes)
 
     def body(state: State) -> State:
         sites = moved(state.sites, state.accepted.target, state.step)
         found = sweep_at(sites, state.accepted.centers, state.num_sweeps)
+        is_first = state.num_sweeps == 0
         is_fine = found.is_proper & jnp.isfinite(found.energy)
-        kept = select(is_fine, found, state.accepted)
+        kept = select(is_fine | is_first, found, state.accepted)
         trace = _noted(state.trace, state.num_sweeps, found)
         matched = mismatch(found) <= _least_gap(alpha, settings.tolerance)
+        is_settled = is_fine & jnp.all(found.exists) & (state.num_sweeps >= warm) & ~is_first
         return State(
             select(is_fine, sites, state.sites),
             kept,
-            _next_step(state, found, is_fine, settings.step),
+            jnp.where(is_first, state.step, _next_step(state, found, is_fine, settings.step)),
             kept.gap,
             trace,
             state.num_sweeps + 1,
-            matched & is_fine & jnp.all(found.exists) & (state.num_sweeps >= warm),
+            matched & is_settled,
         )
 
     def goes_on(state: State) -> Array:
         budget = state.num_sweeps < settings.max_sweeps
         return budget & ~state.converged & (state.step > SMALLEST_STEP)
 
-    zero = jnp.array(0)
-    first = sweep_at(sites, family.start_centers(), zero)
+    sites, centers, zero = family.start(), family.start_centers(), jnp.array(0)
+    # The loop is compiled once, for the first sweep too: before it, nothing has been accepted.
+    nothing = zeros_like_result(sweep_at, sites, centers, zero)
+    nothing = nothing._replace(target=sites, centers=centers)
     step = jnp.where(settings.step > 0, settings.step, 1.0)
-    trace = _noted(_empty_trace(settings.max_sweeps + 1), zero, first)
-    state = State(sites, first, step, first.gap, trace, zero + 1, jnp.array(False))
+    trace = _empty_trace(settings.max_sweeps + 1)
+    state = State(sites, nothing, step, nothing.gap, trace, zero, jnp.array(False))
     state = jax.lax.while_loop(goes_on, body, state)
     return Outcome(state.sites, state.accepted, state.trace, state.num_sweeps, state.converged)
+
+
+def zeros_like_result(function: Callable, *args: Any) -> Any:
+    """Zeros in the shape of a function's result."""
+    shapes = jax.eval_shape(function, *args)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
 
 def moved(start: PyTree, target: PyTree, step: Array) -> PyTree:

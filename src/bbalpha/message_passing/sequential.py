@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from bbalpha.message_passing.sites import FullSites, Pass, cavities, keep_proper
 from bbalpha.message_passing.tilted import NUM_NODES, Centers, Natural, tilted_moments
+from bbalpha.message_passing.triangular import inverse_of
 
 LEAST_GROWTH = 1e-6  # of the precision along a projection, below which an update is skipped
 
@@ -44,7 +45,6 @@ class SequentialSites(NamedTuple):
     def _visit_all(self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int) -> Natural:
         rows = self.parallel.projections.rows
         q = self.parallel.moments(sites)
-        half = jax.scipy.linalg.solve_triangular(q.cholesky, jnp.eye(len(q.mean)), lower=True)
 
         def visit(state: _Sequence, place: Int[Array, ""]) -> tuple[_Sequence, None]:
             old = Natural(*(leaf[place][None] for leaf in state.sites))
@@ -70,5 +70,5 @@ class SequentialSites(NamedTuple):
             )
             return _Sequence(covariance, mean, sites), None
 
-        start = _Sequence(half.T @ half, q.mean, sites)
+        start = _Sequence(inverse_of(q.cholesky), q.mean, sites)
         return jax.lax.scan(visit, start, jnp.arange(len(rows)))[0].sites

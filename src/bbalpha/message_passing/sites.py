@@ -6,7 +6,6 @@ negative: heavy tails need that.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -21,6 +20,7 @@ from bbalpha.message_passing.tilted import (
     tilted_at,
     tilted_moments,
 )
+from bbalpha.message_passing.triangular import inverse_of, lower_solver, solve_lower
 
 LEAST_CAVITY = 1e-3  # share of q's precision that a cavity keeps, along its projection
 
@@ -73,11 +73,12 @@ class FullSites(NamedTuple):
         rows = self.projections.rows
         precision = jnp.eye(rows.shape[1]) + rows.T @ (sites.precision[:, None] * rows)
         cholesky = jnp.linalg.cholesky(precision)
-        half = jax.scipy.linalg.solve_triangular(cholesky, rows.T, lower=True)
+        solve = lower_solver(cholesky)
+        half = solve(rows.T)
         weights = half @ sites.shift
         marginal_precision = 1 / jnp.sum(jnp.square(half), axis=0)
         marginal = Natural(marginal_precision, marginal_precision * (weights @ half))
-        mean = jax.scipy.linalg.solve_triangular(cholesky, weights, lower=True, trans=1)
+        mean = solve(weights, is_transposed=True)
         log_normalizer = 0.5 * weights @ weights - jnp.sum(jnp.log(jnp.diag(cholesky)))
         return Moments(cholesky, mean, marginal, log_normalizer)
 
@@ -85,7 +86,7 @@ class FullSites(NamedTuple):
         """A with AᵀA the covariance of the projections under q, and their means."""
         rows = self.projections.rows
         q = self.moments(sites)
-        half = jax.scipy.linalg.solve_triangular(q.cholesky, rows.T, lower=True)
+        half = solve_lower(q.cholesky, rows.T)
         return half, q.marginal.mean
 
     def sweep(
@@ -127,9 +128,7 @@ class FullSites(NamedTuple):
     def distribution(self, sites: Natural) -> Distribution:
         """Q over the parameters."""
         q = self.moments(sites)
-        identity = jnp.eye(len(q.mean))
-        inverse = jax.scipy.linalg.solve_triangular(q.cholesky, identity, lower=True)
-        covariance = inverse.T @ inverse
+        covariance = inverse_of(q.cholesky)
         return self.projections.posterior(q.mean, jnp.linalg.cholesky(covariance))
 
 

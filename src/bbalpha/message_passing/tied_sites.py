@@ -21,6 +21,7 @@ from bbalpha.message_passing.diagonal_sites import (
 )
 from bbalpha.message_passing.projections import GaussianPrior, Projections
 from bbalpha.message_passing.tilted import Centers, Factors, Natural, Tilted, tilted_moments
+from bbalpha.message_passing.triangular import inverse_of, lower_solver, solve_lower
 
 
 class Rows(NamedTuple):
@@ -95,7 +96,7 @@ class FullTied(NamedTuple):
     def log_normalizer(self, q: Natural) -> Float[Array, ""]:
         """Relative to the prior; NaN if q is improper."""
         cholesky = jnp.linalg.cholesky(q.precision)
-        half = jax.scipy.linalg.solve_triangular(cholesky, q.shift, lower=True)
+        half = solve_lower(cholesky, q.shift)
         return 0.5 * half @ half - jnp.sum(jnp.log(jnp.diag(cholesky)))
 
     def site_sums(
@@ -123,37 +124,36 @@ class FullTied(NamedTuple):
 
     def matched(self, cavity: Natural, sums: Sums) -> Natural:
         """The Gaussian with the average moments of the tilted distributions."""
-        covariance = jnp.linalg.inv(cavity.precision)
+        covariance = inverse_of(jnp.linalg.cholesky(cavity.precision))
         change = covariance @ (sums.linear / sums.weight)
         second = covariance @ (sums.square / sums.weight) @ covariance
         found = covariance + second - change[:, None] * change[None]
-        precision = jnp.linalg.inv(0.5 * (found + found.T))
+        precision = inverse_of(jnp.linalg.cholesky(found))
         return Natural(precision, precision @ (covariance @ cavity.shift + change))
 
     def gap(self, q: Natural, other: Natural) -> Float[Array, ""]:
         """The largest difference of two Gaussians, in deviations and log-variances of the first."""
         cholesky = jnp.linalg.cholesky(q.precision)
         change = other.precision - q.precision
-        half = jax.scipy.linalg.solve_triangular(cholesky, change, lower=True)
-        turned = jax.scipy.linalg.solve_triangular(cholesky, half.T, lower=True)
-        means = jnp.linalg.solve(other.precision, other.shift) - jnp.linalg.solve(
-            q.precision, q.shift
-        )
+        solve = lower_solver(cholesky)
+        turned = solve(solve(change).T)
+        mean = solve(solve(q.shift), is_transposed=True)
+        means = jnp.linalg.solve(other.precision, other.shift) - mean  # it may be improper
         return jnp.maximum(jnp.max(jnp.abs(turned)), jnp.max(jnp.abs(cholesky.T @ means)))
 
     def distribution(self, q: Natural) -> Distribution:
         """Q over the parameters."""
-        covariance = jnp.linalg.inv(q.precision)
-        cholesky = jnp.linalg.cholesky(0.5 * (covariance + covariance.T))
-        return self.rows.projections().posterior(covariance @ q.shift, cholesky)
+        covariance = inverse_of(jnp.linalg.cholesky(q.precision))
+        mean, cholesky = covariance @ q.shift, jnp.linalg.cholesky(covariance)
+        return self.rows.projections().posterior(mean, cholesky)
 
     def _tilted(
         self, cavity: Natural, alpha: Array, places: Array, num_nodes: int
     ) -> tuple[Array, Natural, Tilted]:
         rows, factors = self.rows.take(places)
         cholesky = jnp.linalg.cholesky(cavity.precision)
-        half = jax.scipy.linalg.solve_triangular(cholesky, rows.T, lower=True)
-        weights = jax.scipy.linalg.solve_triangular(cholesky, cavity.shift, lower=True)
+        halves = solve_lower(cholesky, jnp.concatenate([rows.T, cavity.shift[:, None]], axis=1))
+        half, weights = halves[:, :-1], halves[:, -1]
         precision = 1 / jnp.sum(jnp.square(half), axis=0)
         base = Natural(precision, precision * (weights @ half))
         return rows, base, _tilted_from(factors, base, alpha, num_nodes)

@@ -31,7 +31,7 @@ from bbalpha.message_passing.iteration import moved, select
 from bbalpha.message_passing.programs import in_double_precision, run
 from bbalpha.message_passing.projections import Projections
 from bbalpha.message_passing.results import Found, caller_dtype, cast, is_traced, posterior_of
-from bbalpha.message_passing.sites import FullSites, moment_gap
+from bbalpha.message_passing.sites import FullSites, Moments, moment_gap
 from bbalpha.message_passing.tilted import NUM_NODES, Factors, Natural, nodes_and_log_weights
 from bbalpha.posterior import Posterior
 
@@ -117,7 +117,8 @@ class FullVariational(NamedTuple):
 
     def step(self, sites: Natural, num_nodes: int) -> Step:
         """The free energy, and the sites after a full natural-gradient step."""
-        marginal = self._sites.moments(sites).marginal
+        q = self._sites.moments(sites)
+        marginal = q.marginal
         first, second = expected_slopes(
             self.factors, marginal.mean, 1 / marginal.precision, num_nodes
         )
@@ -125,16 +126,17 @@ class FullVariational(NamedTuple):
         after = self._sites.moments(target).marginal
         gap = moment_gap(marginal, after.mean, 1 / after.precision, after.precision > 0)
         gap = jnp.where(jnp.all(after.precision > 0), jnp.max(jnp.abs(gap)), jnp.inf)
-        return Step(target, self.energy(sites, num_nodes), gap)
+        return Step(target, self._energy(sites, q, num_nodes), gap)
 
     def energy(self, sites: Natural, num_nodes: int) -> Float[Array, ""]:
         """KL(q‖p₀) − Σₙ E_q[log p(yₙ|f)]."""
-        q = self._sites.moments(sites)
-        identity = jnp.eye(len(q.mean))
-        half = jax.scipy.linalg.solve_triangular(q.cholesky, identity, lower=True)
-        squares = jnp.sum(jnp.square(half)) + jnp.sum(jnp.square(q.mean)) - len(q.mean)
-        divergence = 0.5 * squares + jnp.sum(jnp.log(jnp.diag(q.cholesky)))
+        return self._energy(sites, self._sites.moments(sites), num_nodes)
+
+    def _energy(self, sites: Natural, q: Moments, num_nodes: int) -> Float[Array, ""]:
         variance = 1 / q.marginal.precision
+        # The trace of q's covariance is R − Σₙ τₙ vₙ, because the precision is I + Lᵀ diag(τ) L.
+        squares = jnp.sum(jnp.square(q.mean)) - sites.precision @ variance
+        divergence = 0.5 * squares + jnp.sum(jnp.log(jnp.diag(q.cholesky)))
         return divergence - jnp.sum(
             expected_log_prob(self.factors, q.marginal.mean, variance, num_nodes)
         )
@@ -208,7 +210,7 @@ def descend(family: Any, tolerance: Array | float, max_steps: int, num_nodes: in
         careful = jnp.where(found.gap > state.found.gap, OVERSHOT, GROW) * state.step
         careful = jnp.clip(careful, jnp.minimum(CAREFUL, state.step), 1.0)
         step = jnp.where(is_lower, careful, SHRINK * state.step)
-        kept = select(is_lower, found, state.found)
+        kept = select(is_lower | (state.num_steps == 0), found, state.found)
         return Descent(
             select(is_lower, point, state.point),
             kept,
@@ -218,10 +220,11 @@ def descend(family: Any, tolerance: Array | float, max_steps: int, num_nodes: in
             is_lower & (found.gap <= tolerance),
         )
 
-    point = family.start()
-    found = family.step(point, num_nodes)
-    energies = jnp.full(max_steps + 1, jnp.nan).at[0].set(found.energy)
-    start = Descent(point, found, jnp.array(1.0), energies, jnp.array(1), jnp.array(False))
+    point, most = family.start(), jnp.array(jnp.inf)
+    energies = jnp.full(max_steps + 1, jnp.nan)
+    # The loop is compiled once, for the start too: before it, the energy is as high as can be.
+    before = Step(point, most, most)
+    start = Descent(point, before, jnp.array(1.0), energies, jnp.array(0), jnp.array(False))
     return jax.lax.while_loop(
         lambda state: (
             (state.num_steps < max_steps) & ~state.converged & (state.step > SMALLEST_STEP)
