@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 # An engine file imports only from the lines above its own.
 ENGINE = """
     arrays options
-    checks compiling layout materialize optimizers progress special streams
+    checks clock compiling layout materialize optimizers progress special streams
     threefry
     batches cache draws noise
     epochs
@@ -38,7 +38,7 @@ LAZY = {
 
 LONGEST_FILE, LONGEST_BODY, MOST_ARGUMENTS = 400, 40, 10
 # The public face outside `bbalpha.__all__`: the options of a command, the settings of estimators.
-MANY_ARGUMENTS = {"fit_table", "run_experiments", "Estimator.__init__"}
+MANY_ARGUMENTS = {"fit_table", "compare_table", "run_experiments", "Estimator.__init__"}
 
 # Test files about the repository as a whole, rather than about a module of the same name.
 WHOLE_TESTS = {"test_house", "test_readme", "test_docs", "test_examples"}
