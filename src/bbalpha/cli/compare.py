@@ -43,9 +43,9 @@ def compare_table(
         typer.Option(
             metavar="NAMES",
             help=f"Methods, separated by commas: {', '.join(METHODS[:-1])} or {METHODS[-1]}. "
-            "fixed_point is BB-α without Monte Carlo error, fit is BB-α by gradients.",
+            "fit is BB-α; fixed_point is the same without Monte Carlo error, but often slower.",
         ),
-    ] = "power_ep,vmp,averaged_ep,fixed_point",
+    ] = "power_ep,vmp,averaged_ep,fit",
     alphas: Annotated[
         str,
         typer.Option(

@@ -29,7 +29,7 @@ from bbalpha.message_passing.tied import averaged_ep, stochastic_ep
 from bbalpha.message_passing.variational import vmp
 from bbalpha.posterior import Posterior
 
-METHODS = ("power_ep", "vmp", "averaged_ep", "fixed_point")
+METHODS = ("power_ep", "vmp", "averaged_ep", "fit")
 ALPHAS = (0.5, 1.0)
 
 
@@ -40,10 +40,10 @@ def compare(
     *,
     key: Key[Array, ""],
     methods: Iterable[str] | Mapping[str, Callable[..., Posterior]] = METHODS,
-    alphas: Iterable[float] = ALPHAS,
+    alphas: Iterable[Any] | float = ALPHAS,
     prior: Any = 1.0,
     hyperparams: PyTree = None,
-    test: tuple[Any, PyTree] | None = None,
+    test: Any = None,
     reference: Any = "auto",
     progress: bool = True,
 ) -> Comparison:
@@ -58,9 +58,10 @@ def compare(
         targets: as for `power_ep`.
         key: randomness of draws, for the reference and for the methods that make some.
         methods: names of functions: "power_ep", "double_loop_ep", "vmp", "averaged_ep",
-            "stochastic_ep", "fixed_point" (BB-α without Monte Carlo error), "snep" and "fit" (BB-α
-            with a full Gaussian). Or a dictionary from names of your own to functions, each called
-            as `function(log_likelihood, inputs, targets, prior=prior)` and returning a posterior.
+            "stochastic_ep", "snep", "fit" (BB-α with a full Gaussian) and "fixed_point" (the same
+            without Monte Carlo error, but often slower). Or a dictionary from names of your own to
+            functions, each called as `function(log_likelihood, inputs, targets, prior=prior)` (and
+            `hyperparams`, if given) and returning a posterior.
         alphas: powers at which each named method is run; `vmp`, the limit at 0, runs once.
         prior: as for `power_ep`.
         hyperparams: as for `power_ep`.
@@ -121,10 +122,10 @@ def _fit(
     prior: Any,
     alpha: float,
     key: Any,
-    **extra: Any,
+    hyperparams: Any = None,
 ) -> Posterior:
     """BB-α by gradients, with a full Gaussian."""
-    problem = _problem(inputs, targets, log_likelihood, prior, extra.get("hyperparams"))
+    problem = _problem(inputs, targets, log_likelihood, prior, hyperparams)
     return fit(
         log_likelihood_of(problem),
         np.zeros(problem.inputs.shape[1]),

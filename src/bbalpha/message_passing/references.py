@@ -290,7 +290,12 @@ def _given(reference: Any, problem: Problem, held_out: Problem | None) -> Compar
             f"got a {type(reference).__name__}."
         )
     draws = np.asarray(reference, np.float64)
-    _check_size(draws.shape[1:] if draws.ndim == 2 and len(draws) > 1 else draws.shape, problem)
+    if draws.ndim != 2:
+        size = problem.inputs.shape[1]
+        raise ValueError(
+            f"reference must be draws of shape (draws, {size}); got shape {draws.shape}."
+        )
+    _check_size(draws.shape[1:], problem)
     return _of_draws("given", draws, weights, held_out, words)
 
 
@@ -298,8 +303,7 @@ def _check_size(shape: tuple[int, ...], problem: Problem) -> None:
     size = problem.inputs.shape[1]
     if shape != (size,):
         raise ValueError(
-            f"reference must be over the {size} columns of inputs, draws of shape (draws, {size}); "
-            f"got shape {shape}."
+            f"reference must be over the {size} columns of inputs, one each; got shape {shape}."
         )
 
 
