@@ -17,7 +17,7 @@ TESTS = ROOT / "tests"
 ENGINE = """
     forks
     arrays options
-    checks compiling interrupts layout materialize optimizers progress special streams
+    checks clock compiling interrupts layout materialize optimizers progress special streams
     threefry
     batches cache draws noise
     epochs
@@ -54,7 +54,7 @@ LAZY = {
 
 LONGEST_FILE, LONGEST_BODY, MOST_ARGUMENTS = 400, 40, 10
 # The public face outside `bbalpha.__all__`: the options of a command, the settings of estimators.
-MANY_ARGUMENTS = {"fit_table", "run_experiments", "Estimator.__init__"}
+MANY_ARGUMENTS = {"fit_table", "compare_table", "run_experiments", "Estimator.__init__"}
 
 # Test files about the repository as a whole, rather than about a module of the same name.
 WHOLE_TESTS = {"test_house", "test_readme", "test_docs", "test_examples"}

@@ -53,6 +53,8 @@ from .message_passing.variational import vmp
 from .message_passing.tied import averaged_ep, stochastic_ep
 from .message_passing.stationary import fixed_point
 from .message_passing.server import snep
+from .message_passing.comparison import Comparison, ComparisonRow
+from .message_passing.comparing import compare
 from . import metrics
 from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
@@ -133,6 +135,9 @@ __all__ = [
     "stochastic_ep",
     "fixed_point",
     "snep",
+    "Comparison",
+    "ComparisonRow",
+    "compare",
     "metrics",
     "TableEncoder",
     "BBAlphaClassifier",

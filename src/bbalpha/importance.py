@@ -161,10 +161,7 @@ def importance_weights(draws: Draws) -> tuple[Float64[np.ndarray, " draws"], flo
     Raises:
         ValueError: if k̂ says that the weights cannot be trusted.
     """
-    log_ratios = draws.log_prior_ratios()
-    for log_likelihoods, rows in draws.log_likelihoods():
-        log_ratios += weighted_sum(log_likelihoods, draws.row_weights[rows])
-    log_weights, pareto_k = pareto_smoothed(log_ratios)
+    log_weights, pareto_k = pareto_smoothed(log_importance_ratios(draws))
     limit = highest_pareto_k(draws.num_samples)
     if pareto_k > limit:
         raise ValueError(
@@ -173,6 +170,14 @@ def importance_weights(draws: Draws) -> tuple[Float64[np.ndarray, " draws"], flo
             "bb.FullGaussian, or another alpha: ½ makes q wider than 0."
         )
     return np.exp(log_weights), pareto_k
+
+
+def log_importance_ratios(draws: Draws) -> Float64[np.ndarray, " draws"]:
+    """Log p₀(θₖ) Πₙ p(xₙ|θₖ) / q(θₖ); the mean of the exponentials is the evidence."""
+    log_ratios = draws.log_prior_ratios()
+    for log_likelihoods, rows in draws.log_likelihoods():
+        log_ratios += weighted_sum(log_likelihoods, draws.row_weights[rows])
+    return log_ratios
 
 
 def highest_pareto_k(num_samples: int) -> float:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-COMMANDS = ("fit", "predict", "evaluate", "inspect")
+COMMANDS = ("fit", "predict", "evaluate", "inspect", "compare")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bbalpha as bb
-from bbalpha.cli.clock import Compiling
 from bbalpha.cli.rehearsal import rehearsing
+from bbalpha.engine.clock import Compiling
 
 INPUTS = np.random.default_rng(0).normal(size=(37, 3))
 TARGETS = INPUTS[:, 0] + 1.0

@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 
-from bbalpha.cli.clock import Compiling
 from bbalpha.cli.describe import columns_in_words, ignored_in_words, network_in_words
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
 from bbalpha.cli.header import target_in_words
@@ -17,6 +16,7 @@ from bbalpha.cli.rehearsal import rehearsing
 from bbalpha.cli.saved import ESTIMATORS, Model, write_model
 from bbalpha.cli.training_table import TrainingTable
 from bbalpha.engine.checks import warn
+from bbalpha.engine.clock import Compiling
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
 from bbalpha.posterior import FitInfo

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from bbalpha.tables import (
     drop_unknown_targets,
     read_table,
 )
-from bbalpha.tables.files import COMPRESSED_SUFFIXES
+from bbalpha.tables.files import COMPRESSED_SUFFIXES, select_rows
 from bbalpha.tables.messages import check_has_column
 
 NUM_SCORED = 5000  # training rows that are scored and drawn; all rows could outlast the fit
@@ -96,8 +97,50 @@ def intake(
     return Intake(target, task, *columns, tokens, dayfirst, skip_missing_target)
 
 
+class NewRows(NamedTuple):
+    """Rows that a model is not fitted to, encoded as the training rows are."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+
+
 def read_training_table(data: Path, intake: Intake, quiet: bool = False) -> TrainingTable:
     """Read a file and encode it as the options say; refuse it if that is not possible."""
+    frame, target = _read(data, intake, quiet)
+    return _encoded(frame, target, intake)
+
+
+def read_split_table(
+    data: Path, intake: Intake, share: float, seed: int, quiet: bool = False
+) -> tuple[TrainingTable, NewRows | None]:
+    """Read a file, hold out a share of its rows, and encode both by what the others hold.
+
+    Args:
+        data: The file.
+        intake: What the options say about it.
+        share: How much to hold out, at least one row; nothing if it is 0.
+        seed: Randomness of the choice.
+        quiet: Whether to say nothing about rows without a target.
+    """
+    frame, target = _read(data, intake, quiet)
+    if share == 0:
+        return _encoded(frame, target, intake), None
+    num_rows = frame.num_rows
+    is_new = np.zeros(num_rows, bool)
+    num_new = max(1, round(share * num_rows))
+    is_new[np.random.default_rng(seed).permutation(num_rows)[:num_new]] = True
+    if is_new.all():
+        raise Refusal(f"--held-out must leave some rows to fit; got {share:g} of {num_rows} rows.")
+    table = _encoded(select_rows(frame, ~is_new), target, intake)
+    new = select_rows(frame, is_new)
+    with refusing(TableError):
+        targets = labels_of(target, target.encode(new))
+        inputs = table.encoder.encode(drop_columns(new, [*intake.dropped, intake.target]))
+    return table, NewRows(inputs, targets)
+
+
+def _read(data: Path, intake: Intake, quiet: bool) -> tuple[Any, Target]:
+    """The rows of a file and the target, as the options say."""
     for flag, names in (("--drop", intake.drop), ("--id", (intake.id,))):
         if intake.target in names:
             raise Refusal(f"{flag} must not name the target; got {intake.target!r}.")
@@ -110,6 +153,12 @@ def read_training_table(data: Path, intake: Intake, quiet: bool = False) -> Trai
         target = Target.learn(frame, *about_target)
         if intake.id is not None:
             check_has_column(frame.column_names, intake.id, "--id")
+    return frame, target
+
+
+def _encoded(frame: Any, target: Target, intake: Intake) -> TrainingTable:
+    """The rows as an estimator takes them."""
+    with refusing(TableError):
         targets = labels_of(target, target.encode(frame))
         encoder, inputs = Encoder.learn_and_encode(
             drop_columns(frame, [*intake.dropped, intake.target]),

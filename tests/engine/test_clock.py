@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from bbalpha.cli import clock
+from bbalpha.engine import clock
 
 
 def test_compiling_is_noticed():

@@ -1,4 +1,4 @@
-"""How long the parts of a command took: reading, compiling, training."""
+"""How long jax took to make programs, so that it can be told apart from running them."""
 
 import threading
 import time
