@@ -108,7 +108,8 @@ def order_under_way(
 def no_order(rows: Rows, batch_size: int, replicas: tuple[int, ...] = ()) -> Order:
     """Zeros in the shape of an epoch's order."""
     shape = (*replicas, -(-rows.sample_weight.shape[-1] // batch_size), batch_size)
-    return Order(*(on_device(np.zeros(*of)) for of in ((shape, int), (shape,), (replicas,))))
+    taken, weights, energy = np.zeros(shape, int), np.zeros(shape), np.zeros(replicas)
+    return Order(on_device(taken), on_device(weights), on_device(energy))
 
 
 def minibatch_rows(
