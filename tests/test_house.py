@@ -28,7 +28,11 @@ ROOMS = ["engine", "", "files", "message_passing", "tables", "interfaces", "cli"
 DEFERRED = {("posterior", "files/posterior_file")}
 
 # A module of the method without public names, and the module before which to read it.
-WITHOUT_PUBLIC_NAMES = {"importance": "reweighting", "planning": "fitting"}
+WITHOUT_PUBLIC_NAMES = {
+    "importance": "reweighting",
+    "runaway": "convergence",
+    "planning": "fitting",
+}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {
