@@ -65,7 +65,7 @@ def ours(problem):
     """The default of `bb.fit`: natural gradients on all rows."""
     rows = rows_of(problem)
     plan = Plan(len(rows.sample_weight), 1, 2000)
-    num_samples = draws_for("natural", problem.params, None)
+    num_samples = draws_for("natural", problem.params, None, problem.num_data)
     optimizer = optimizer_for(plan, "natural", problem.params, num_samples, None)
     return _fitted(problem, optimizer, plan.batch_size, plan.num_epochs, num_samples)
 

@@ -24,7 +24,7 @@ def main():
     print(f"| problem | K | {columns} |\n|---|---|{'---|' * len(FACTORS)}")
     ratios = []
     for name, problem in cases.REFERENCES.items():
-        number = draws_for("natural", problem.params, None)
+        number = draws_for("natural", problem.params, None, problem.num_data)
         results = {f: measured(problem, int(f * number)) for f in FACTORS}
         cells = " | ".join(f"{1e3 * seconds:.0f} ms{mark}" for seconds, mark in results.values())
         print(f"| {name} | {number} | {cells} |", flush=True)

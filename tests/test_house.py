@@ -44,7 +44,11 @@ DEFERRED = {
 }
 
 # A module of the method without public names, and the module before which to read it.
-WITHOUT_PUBLIC_NAMES = {"importance": "reweighting", "planning": "fitting"}
+WITHOUT_PUBLIC_NAMES = {
+    "importance": "reweighting",
+    "runaway": "convergence",
+    "planning": "fitting",
+}
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {

@@ -115,7 +115,7 @@ def fit(
         batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
             else 8,192.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
-            up to 512, so that they can be matched.
+            up to 512, so that they can be matched, or as few as 32 from 84,000 rows on.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
             pairs whose covariance is the identity; "sobol", pairs of quasi-random numbers. By
             default matched for natural gradients, else independent. All but independent need a
@@ -146,8 +146,8 @@ def fit(
     """
     check_tolerance(tolerance)
     optimizer = by_name(optimizer, family, params, prior, transforms)
-    num_samples = draws_for(optimizer, params, num_samples)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
+    num_samples = draws_for(optimizer, params, num_samples, plan.batch_size)
     state = init(
         log_likelihood,
         params,

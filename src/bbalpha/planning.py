@@ -31,6 +31,7 @@ BATCH_SIZE = 32  # the authors'
 WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
 MOST_SAMPLES = 512  # of their draws by default
+FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow and the noise small
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
 # emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
@@ -79,14 +80,15 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
     return min(batch_size, num_slots)
 
 
-def draws_for(optimizer: Any, params: PyTree, num_samples: int | None) -> int:
+def draws_for(optimizer: Any, params: PyTree, num_samples: int | None, batch_size: int) -> int:
     """The number of draws, or a default that lets natural gradients match them."""
     if num_samples is not None:
         check_counts(num_samples=num_samples)
         return num_samples
     if optimizer != "natural":
         return NUM_SAMPLES
-    return min(MOST_SAMPLES, max(NUM_SAMPLES, samples_to_match(_size(params))))
+    fewest = FEWEST_SAMPLES if batch_size * NUM_SAMPLES >= LONG_STEP else NUM_SAMPLES
+    return min(MOST_SAMPLES, max(fewest, samples_to_match(_size(params))))
 
 
 def optimizer_for(
@@ -206,7 +208,7 @@ def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | Non
     """The judge of a run, if its steps can be judged."""
     if not state.is_natural:
         return None
-    is_long = plan.batch_size * state.method.num_samples >= LONG_STEP
+    is_long = plan.batch_size * max(state.method.num_samples, NUM_SAMPLES) >= LONG_STEP
     return Convergence(
         tolerance,
         state.method.layout,

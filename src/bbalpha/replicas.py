@@ -116,8 +116,8 @@ def fit_many(
     _check_replicas(keys, params, data, data_axis)
     one = jax.tree.map(lambda leaf: leaf[0], params)
     optimizer = by_name(optimizer, family, one, prior, transforms)
-    num_samples = draws_for(optimizer, one, num_samples)
     rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs, data_axis)
+    num_samples = draws_for(optimizer, one, num_samples, plan.batch_size)
     start = partial(
         init,
         log_likelihood,
