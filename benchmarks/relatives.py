@@ -97,12 +97,12 @@ def passing(method, train, labels, test):
     return of_posterior(method(bb.Probit(), train, labels), test)
 
 
+def log_likelihood(weights, batch):
+    return bb.log_ndtr((2 * batch.targets - 1) * (batch.inputs @ weights))
+
+
 def fitted(alpha, train, labels, test):
     """The same by `bb.fit`: a full Gaussian or, for many columns, the default family."""
-
-    def log_likelihood(weights, batch):
-        return bb.log_ndtr((2 * batch.targets - 1) * (batch.inputs @ weights))
-
     size = train.shape[1]
     is_full = size <= LARGEST_FULL
     settings = {"family": bb.FullGaussian, "num_epochs": MOST_STEPS} if is_full else {}
@@ -164,34 +164,48 @@ def add(row):
 
 
 def report():
-    """Write the two tables between their marks."""
+    """Write the three tables between their marks."""
     found = {}
     for row in read():
         found.setdefault((row["set"], row["method"]), []).append(row)
     head = f"| | {' | '.join(name.capitalize() for name in SETS)} |\n|---|{'---|' * len(SETS)}"
-    scores, times = [head], [head]
+    scores, gains, times = [head], [head], [head]
     for method in METHODS:
         rows = [found.get((name, method), []) for name in SETS]
         scores.append(f"| {method} | {' | '.join(map(score, rows))} |")
+        if method != "EP":
+            pairs = [gain(found.get((name, method), []), found[name, "EP"]) for name in SETS]
+            gains.append(f"| {method} | {' | '.join(pairs)} |")
         times.append(f"| {method} | {' | '.join(map(duration, rows))} |")
         published = [PUBLISHED.get((name, method), "") for name in SETS]
         if any(published):
             name = "SEP" if method == "averaged EP" else method
             scores.append(f"| {name}, Li et al. (2015) | {' | '.join(published)} |")
-    for name, lines in (("scores", scores), ("times", times)):
+    for name, lines in (("scores", scores), ("gains", gains), ("times", times)):
         write(name, "\n".join(lines))
 
 
 def score(rows):
-    """The mean over splits ± its standard error; how many splits, if they are not all there."""
-    if not rows:
+    """The mean over splits ± its standard error."""
+    return mean_and_error([float(row["log_likelihood"]) for row in rows], "{:.3f}")
+
+
+def gain(rows, others):
+    """The mean over common splits of the paired difference from others ± its standard error."""
+    by_split = {row["split"]: float(row["log_likelihood"]) for row in others}
+    pairs = [float(row["log_likelihood"]) - by_split[row["split"]] for row in rows]
+    return mean_and_error(pairs, "{:+.4f}")
+
+
+def mean_and_error(values, form):
+    """As published tables have it, without zeros before the point."""
+    if not values:
         return "not run"
-    values = np.array([float(row["log_likelihood"]) for row in rows])
-    text = f"{values.mean():.3f}".replace("-0.", "−.").replace("-", "−")
+    text = form.format(np.mean(values)).replace("-", "−").replace("0.", ".", 1)
     if len(values) > 1:
-        error = values.std(ddof=1) / np.sqrt(len(values))
-        text += f" ± {error:.3f}".replace(" 0.", " .")
-    return text + few(rows)
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        text += f" ± {form.format(error).lstrip('+')}".replace(" 0.", " .")
+    return text + few(values)
 
 
 def duration(rows):
