@@ -48,7 +48,7 @@ class LinearModel(NamedTuple):
     def of(cls, table: TrainingTable, name: str, prior_scale: float) -> "LinearModel":
         """The model of a table; Gaussian noise has the deviation of the highest evidence."""
         _check_target(table)
-        units = InputUnits.learn(table.inputs, np.ones(len(table.inputs)))
+        units = InputUnits.learn(table.inputs, np.ones(len(table.inputs)), with_axes=False)
         level, scale, noise = 0.0, prior_scale, math.nan
         if name == "poisson":
             level = math.log(table.targets.mean())

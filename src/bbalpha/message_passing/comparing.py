@@ -249,8 +249,18 @@ def _quietly(function: Callable[[Problem], Posterior], problem: Problem) -> tupl
 
 def _failed(call: Call, problem: Problem, reason: str) -> ComparisonRow:
     nothing = np.full(problem.inputs.shape[1], math.nan)
-    numbers = (math.nan,) * 4
-    return ComparisonRow(call.method, call.alpha, nothing, nothing, *numbers, False, reason)
+    return ComparisonRow(
+        method=call.method,
+        alpha=call.alpha,
+        mean=nothing,
+        deviation=nothing,
+        log_evidence=math.nan,
+        held_out=math.nan,
+        seconds=math.nan,
+        compiling=math.nan,
+        converged=False,
+        remark=reason,
+    )
 
 
 def _check_some_worked(rows: list[ComparisonRow]) -> None:

@@ -163,8 +163,11 @@ def _chains(problem: Problem, key: Key[Array, ""]) -> tuple[np.ndarray, float, f
 
     NUTS moves in coordinates where the prior is standard.
     """
-    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-    from numpyro.infer import MCMC, NUTS
+    from numpyro.diagnostics import (  # pyright: ignore[reportMissingImports]
+        effective_sample_size,
+        split_gelman_rubin,
+    )
+    from numpyro.infer import MCMC, NUTS  # pyright: ignore[reportMissingImports]
 
     prior, size = problem.prior, problem.inputs.shape[1]
     log_likelihood = log_likelihood_of(problem)
