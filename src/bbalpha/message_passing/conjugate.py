@@ -8,7 +8,7 @@ follows from s and Uᵀr, for any noise variance σ²:
 None of this is shared with the message-passing algorithms.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -56,7 +56,7 @@ class LinearRegression(NamedTuple):
     def likeliest_noise_variance(self) -> float:
         """The σ² of the highest evidence."""
         typical = (self.beyond + self.along @ self.along) / self.num_data
-        found = minimize_scalar(
+        found: Any = minimize_scalar(
             lambda log_noise: -self.log_evidence(typical * np.exp(log_noise)),
             bounds=LOG_NOISES,
             method="bounded",
