@@ -45,7 +45,7 @@ HIGHEST_R_HAT = 1.01  # Vehtari et al., 2021
 DENSE = 100  # parameters up to which NUTS learns all of their correlations
 MOST_WEIGHTED, FEWEST_WEIGHTED = 2**14, 2**12  # draws with importance weights,
 DRAWS_TIMES_SIZE = 2**26  # fewer of them for many rows or parameters
-WIDER = 1.1  # times the deviations of EP: posteriors have heavier tails than a Gaussian
+WIDER = 1.1  # times the deviations of a proposal: posteriors have heavier tails than a Gaussian
 
 Draw = Float64[np.ndarray, "draws params"]
 
@@ -148,7 +148,7 @@ def _nuts(problem: Problem, held_out: Problem | None, key: Key[Array, ""]) -> Co
     )
     if r_hat > HIGHEST_R_HAT:
         words += f" R-hat should be below {HIGHEST_R_HAT}: do not trust it."
-    proposal = _gaussian(problem, draws.mean(axis=0), np.cov(draws.T))
+    proposal = _gaussian(problem, draws.mean(axis=0), WIDER**2 * np.cov(draws.T))
     ratios, pareto_k = _log_ratios(proposal, problem, for_weights)
     trusted = pareto_k <= highest_pareto_k(len(ratios))
     log_evidence = _log_mean_exp(ratios) if trusted else math.nan
