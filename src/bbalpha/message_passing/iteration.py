@@ -85,22 +85,20 @@ def iterate(family: Family, alpha: Array, settings: Settings, start: Any = None)
     def alpha_at(sweep: Int[Array, ""]) -> Array:
         return jnp.where(sweep < warm, 1.0, alpha)
 
-    def sweep_at(sites: Any, centers: Centers, number: Int[Array, ""]) -> Pass:
-        return family.sweep(sites, alpha_at(number), centers, settings.num_nodes)
-
     def body(state: State) -> State:
         sites = moved(state.sites, state.accepted.target, state.step)
-        found = sweep_at(sites, state.accepted.centers, state.num_sweeps)
+        power, centers = alpha_at(state.num_sweeps), state.accepted.centers
+        found = family.sweep(sites, power, centers, settings.num_nodes)
         is_fine = found.is_proper & jnp.isfinite(found.energy)
-        kept = select(is_fine, found, state.accepted)
-        trace = _noted(state.trace, state.num_sweeps, found)
+        is_kept = is_fine | (state.num_sweeps == 0)
+        kept = select(is_kept, found, state.accepted)
         matched = mismatch(found) <= _least_gap(alpha, settings.tolerance)
         return State(
-            select(is_fine, sites, state.sites),
+            select(is_kept, sites, state.sites),
             kept,
             _next_step(state, found, is_fine, settings.step),
             kept.gap,
-            trace,
+            _noted(state.trace, state.num_sweeps, found),
             state.num_sweeps + 1,
             matched & is_fine & jnp.all(found.exists) & (state.num_sweeps >= warm),
         )
@@ -109,11 +107,10 @@ def iterate(family: Family, alpha: Array, settings: Settings, start: Any = None)
         budget = state.num_sweeps < settings.max_sweeps
         return budget & ~state.converged & (state.step > SMALLEST_STEP)
 
-    zero = jnp.array(0)
-    first = sweep_at(sites, family.start_centers(), zero)
+    nothing = _no_pass(family, sites, alpha, settings.num_nodes)
     step = jnp.where(settings.step > 0, settings.step, 1.0)
-    trace = _noted(_empty_trace(settings.max_sweeps + 1), zero, first)
-    state = State(sites, first, step, first.gap, trace, zero + 1, jnp.array(False))
+    trace = _empty_trace(settings.max_sweeps + 1)
+    state = State(sites, nothing, step, nothing.gap, trace, jnp.array(0), jnp.array(False))
     state = jax.lax.while_loop(goes_on, body, state)
     return Outcome(state.sites, state.accepted, state.trace, state.num_sweeps, state.converged)
 
@@ -150,9 +147,18 @@ def _next_step(state: State, found: Pass, is_fine: Array, fixed: Array) -> Float
     cosine = jnp.sum(old * new) / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny)
     factor = jnp.where(cosine > AGREE, GROW, jnp.where(cosine < TURN, SHRINK, 1.0))
     factor = jnp.where(jnp.max(jnp.abs(new)) > 2 * jnp.max(jnp.abs(old)), SHRINK, factor)
+    factor = jnp.where(state.num_sweeps == 0, 1.0, factor)  # nothing to compare with
     adapted = jnp.where(is_fine, jnp.minimum(factor * state.step, 1.0), 0.5 * state.step)
     # A step that was asked for is kept; an improper q then ends the run.
     return jnp.where(fixed > 0, jnp.where(is_fine, fixed, 0.0), adapted)
+
+
+def _no_pass(family: Family, sites: Any, alpha: Array, num_nodes: int) -> Pass:
+    """What stands for a pass before the first: its target is the start."""
+    centers = family.start_centers()
+    shapes = jax.eval_shape(lambda: family.sweep(sites, alpha, centers, num_nodes))
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return empty._replace(target=sites, centers=centers)
 
 
 def _empty_trace(length: int) -> Trace:

@@ -129,7 +129,9 @@ def sweep_program(
     outcome = iterate(visited, jax.lax.stop_gradient(alpha), settings)
     sites, last = outcome.sites, outcome.last
     num_nodes = settings.num_nodes
-    energy = stationary_energy(problem, sites, last.alpha, last.centers, num_nodes)
+    energy = last.energy
+    if problem.is_traced:
+        energy = stationary_energy(problem, sites, last.alpha, last.centers, num_nodes)
     found = Found(
         cast(fixed.distribution(sites), dtype),
         cast(problem.prior.distribution, dtype),
