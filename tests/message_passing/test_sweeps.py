@@ -18,7 +18,7 @@ from problems.projected import (
 
 import bbalpha as bb
 from bbalpha.message_passing.arguments import prepare
-from bbalpha.message_passing.iteration import Settings, iterate
+from bbalpha.message_passing.iteration import moved
 
 ALPHAS = [-1.0, 0.5, 1.0, 1.7]
 GAUSSIAN = bb.Gaussian(np.log(NOISE_VARIANCE))
@@ -107,27 +107,54 @@ def test_sequential_sweeps_reach_the_same_point(probit):
     assert sequential.info.num_steps < probit.info.num_steps
 
 
-def test_student_t_needs_negative_site_precisions():
-    """Outliers get negative precisions, and the evidence is that of a grid."""
-    likelihood = bb.StudentT(log_scale=np.log(0.5))
-    posterior = bb.power_ep(likelihood, INPUTS, OUTLIERS)
-    with jax.enable_x64(True):
-        problem = prepare(likelihood, INPUTS, OUTLIERS, 1.0, None, bb.FullGaussian)
-        settings = Settings(200, 64, jnp.array(1e-7), jnp.array(0.0))
-        outcome = jax.jit(lambda: iterate(problem.sites(), jnp.array(1.0), settings))()
-    is_negative = np.asarray(outcome.sites.precision) < 0
-    assert is_negative[OUTLIERS != LINEAR_TARGETS].all()
-
+def student_t_on_grid(inputs, targets, scale, center, deviations):
     def log_likelihood(params):
-        scaled = (OUTLIERS - params @ INPUTS.T) / 0.5
-        return (scipy.stats.t.logpdf(scaled, 4.0) - np.log(0.5)).sum(axis=1)
+        scaled = (targets - params @ inputs.T) / scale
+        return (scipy.stats.t.logpdf(scaled, 4.0) - np.log(scale)).sum(axis=1)
 
+    return on_grid(log_likelihood, center, deviations)
+
+
+def test_student_t_posterior_is_that_of_a_grid():
+    posterior = bb.power_ep(bb.StudentT(log_scale=np.log(0.5)), INPUTS, OUTLIERS)
     deviations = np.sqrt(posterior.variance)
-    mean, exact, log_evidence = on_grid(log_likelihood, posterior.mean, deviations)
+    mean, exact, log_evidence = student_t_on_grid(INPUTS, OUTLIERS, 0.5, posterior.mean, deviations)
     assert posterior.info.converged
     assert abs(-posterior.info.energies[-1] - log_evidence) < 0.02
     np.testing.assert_allclose(posterior.mean, mean, atol=0.02)
     np.testing.assert_allclose(deviations, exact, rtol=0.03)
+
+
+@pytest.mark.usefixtures("x64")
+def test_clipping_site_precisions_misses_the_evidence_of_student_t():
+    """Plain damped sweeps on few rows, where outliers weigh: EP is close to a grid, clipped not."""
+    is_outlier = np.arange(20) % 4 == 0
+    inputs, targets = INPUTS[:20], LINEAR_TARGETS[:20] + 2.0 * is_outlier
+    likelihood = bb.StudentT(log_scale=np.log(0.25))
+    family = prepare(likelihood, inputs, targets, 1.0, None, bb.FullGaussian).sites()
+    one = jnp.array(1.0)
+
+    @jax.jit
+    def swept(least):
+        def body(_, state):
+            sites, centers, _ = state
+            found = family.sweep(sites, one, centers)
+            target = moved(sites, found.target, 0.3 * one)
+            clipped = target._replace(precision=jnp.maximum(target.precision, least))
+            return clipped, found.centers, found.energy
+
+        start = (family.start(), family.start_centers(), jnp.array(0.0))
+        sites, _, energy = jax.lax.fori_loop(0, 150, body, start)
+        return sites.precision, family.distribution(sites), energy
+
+    precision, q, energy = swept(-jnp.inf)
+    deviations = np.sqrt(np.diag(q.covariance))
+    _, _, log_evidence = student_t_on_grid(inputs, targets, 0.25, q.mean, 1.5 * deviations)
+    assert (precision[is_outlier] < 0).all()
+    assert abs(-energy - log_evidence) < 0.02
+    precision, _, energy = swept(0.0)
+    assert (precision >= 0).all()
+    assert abs(-energy - log_evidence) > 0.1
 
 
 def test_skipped_sites_are_counted_per_sweep(probit):

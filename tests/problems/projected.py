@@ -23,8 +23,8 @@ def exact_linear(inputs, targets, covariance, noise_variance=NOISE_VARIANCE):
     return posterior @ inputs.T @ targets / noise_variance, posterior, log_evidence
 
 
-def on_grid(log_likelihood, center, deviation, prior_deviation=1.0, num_points=401):
-    """Mean, deviations and log-evidence of a model with two parameters, on a fine grid."""
+def on_grid(log_likelihood, center, deviation, prior_deviation=1.0, num_points=161):
+    """Mean, deviations and log-evidence of a model with two parameters, every 0.1 deviations."""
     axes = [
         np.linspace(m - 8 * s, m + 8 * s, num_points)
         for m, s in zip(center, deviation, strict=True)

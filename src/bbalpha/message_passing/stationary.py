@@ -28,7 +28,7 @@ from bbalpha.message_passing.results import Found, caller_dtype, cast, is_traced
 from bbalpha.message_passing.tied import CHUNK, Schedule, all_sums, check_share
 from bbalpha.message_passing.tied_sites import DiagonalTied, FullTied, tied_energy, tied_sites
 from bbalpha.message_passing.tilted import NUM_NODES, Natural
-from bbalpha.message_passing.variational import Step, descend
+from bbalpha.message_passing.variational import ROUNDING, Step, descend
 from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
@@ -116,6 +116,7 @@ class Averaging(NamedTuple):
         """The BB-α energy of q, and q after a full step."""
         num_data = len(self.family.rows.problem.inputs)
         site = self.family.site(q, num_data)
+        q = self.family.posterior(site, num_data)  # a long step would magnify an asymmetry
         cavity = self.family.posterior(site, num_data - self.alpha)
         schedule = Schedule(CHUNK, 0, num_nodes, is_averaged=True)
         sums = all_sums(self.family.moment_sums, self.family, cavity, self.alpha, schedule)
@@ -134,7 +135,9 @@ def stationary_program(
 ) -> Found:
     """The compiled part."""
     family = tied_sites(held(problem))
-    state = descend(Averaging(family, alpha), *settings)
+    # The energy is a sum divided by α, so rounding weighs more at small powers.
+    rounding = ROUNDING / jnp.minimum(jnp.abs(alpha), 1.0)
+    state = descend(Averaging(family, alpha), *settings, rounding)
     return Found(
         cast(family.distribution(state.point), dtype),
         cast(problem.prior.distribution, dtype),

@@ -90,8 +90,9 @@ class FullTied(NamedTuple):
         return Natural(jnp.eye(len(site.shift)) + count * site.precision, count * site.shift)
 
     def site(self, q: Natural, count: Any) -> Natural:
-        """The site of which `count` make q of the prior."""
-        return Natural((q.precision - jnp.eye(len(q.shift))) / count, q.shift / count)
+        """The site of which `count` make q of the prior; symmetric whatever rounding did to q."""
+        precision = 0.5 * (q.precision + q.precision.T)
+        return Natural((precision - jnp.eye(len(q.shift))) / count, q.shift / count)
 
     def log_normalizer(self, q: Natural) -> Float[Array, ""]:
         """Relative to the prior; NaN if q is improper."""

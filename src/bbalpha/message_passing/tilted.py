@@ -96,15 +96,16 @@ def tilted_moments(
     def by_quadrature() -> tuple[Tilted, Centers]:
         return _settled(_AtCenters(factors, base, alpha, num_nodes), centers)
 
-    def in_closed_form() -> tuple[Tilted, Centers]:
-        tilted = tilted_at(factors, base, alpha, centers, num_nodes)
+    def centered(tilted: Tilted) -> tuple[Tilted, Centers]:
         return tilted, _centers_of(tilted, centers)
 
     match factors.log_likelihood:
         case Gaussian():
-            return in_closed_form()
+            return centered(_gaussian(factors, base, alpha))
         case Probit():
-            return jax.lax.cond(jnp.all(alpha == 1), in_closed_form, by_quadrature)
+            return jax.lax.cond(
+                jnp.all(alpha == 1), lambda: centered(_probit(factors, base)), by_quadrature
+            )
         case _:
             return by_quadrature()
 

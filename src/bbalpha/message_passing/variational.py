@@ -198,13 +198,19 @@ class Descent(NamedTuple):
     converged: Bool[Array, ""]
 
 
-def descend(family: Any, tolerance: Array | float, max_steps: int, num_nodes: int) -> Descent:
+def descend(
+    family: Any,
+    tolerance: Array | float,
+    max_steps: int,
+    num_nodes: int,
+    rounding: Array | float = ROUNDING,
+) -> Descent:
     """Steps towards the target that lower the energy, until a full one moves q no more."""
 
     def body(state: Descent) -> Descent:
         point = moved(state.point, state.found.target, state.step)
         found = family.step(point, num_nodes)
-        allowed = state.found.energy + ROUNDING * jnp.abs(state.found.energy)
+        allowed = state.found.energy + rounding * jnp.abs(state.found.energy)
         is_lower = found.energy <= allowed  # and not NaN, as for an improper q
         # Close to the end energies differ by rounding only; a growing gap still shows overshooting.
         careful = jnp.where(found.gap > state.found.gap, OVERSHOT, GROW) * state.step
@@ -245,7 +251,9 @@ def variational_program(problem: Problem, settings: tuple[Array, int, int], dtyp
 
     family = family_of(held(problem))
     state = descend(family, tolerance, max_steps, num_nodes)
-    energy = with_slope(lambda problem: family_of(problem).energy(state.point, num_nodes), problem)
+    energy = state.found.energy
+    if problem.is_traced:
+        energy = with_slope(lambda given: family_of(given).energy(state.point, num_nodes), problem)
     return Found(
         cast(family.distribution(state.point), dtype),
         cast(problem.prior.distribution, dtype),
