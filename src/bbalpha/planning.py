@@ -184,7 +184,7 @@ def begin(
         state: Before the first step.
         rows: The data.
         plan: Of the run.
-        watch: Of the run, which will keep it.
+        watch: Of the run.
         settings: Further arguments that determine the result.
     """
     start = start_at(state, rows, plan)
@@ -195,8 +195,7 @@ def begin(
 
     rule = watch.early_stopping if isinstance(watch, Watch) else None
     keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, settings), watch)
-    watch.keeper = keeper
-    return keeper.restored(start, rows)
+    return keeper.restored(start, rows)._replace(keeper=keeper)
 
 
 def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:

@@ -4,7 +4,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -24,15 +23,6 @@ from bbalpha.posterior import FitInfo
 from bbalpha.state import FitState, check_likelihood
 
 Callback = Callable[[FitState, FitInfo], bool | None]
-
-
-@runtime_checkable
-class Keeper(Protocol):
-    """What a watch asks of whoever saves a run."""
-
-    def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
-        """Save the run if enough time has passed or it has ended."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +70,6 @@ class Watch:
     callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
-    keeper: Keeper | None = None
     fall: float = math.inf  # of the energy in the third quarter, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
 
@@ -106,16 +95,6 @@ class Watch:
         if is_over:
             return state, "early"
         return state, self.judge.ending if self.judge else None
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the run is saved."""
-        return self.keeper is not None
-
-    def keep(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
-        """Save the run if it is time to, or if there is a reason why it ends."""
-        if self.keeper is not None:
-            self.keeper.save_if_due(state, energies, stopped)
 
     def result(self, state: FitState, stopped: str) -> FitState:
         """The state that the fit returns: the best one, the average, or the last."""
@@ -195,7 +174,6 @@ class ReplicaWatch:
     watches: list[Watch]
     steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
     diverged: set[int] = dataclasses.field(default_factory=set)
-    keeper: Keeper | None = None
 
     @property
     def every(self) -> int:
@@ -219,16 +197,6 @@ class ReplicaWatch:
         state = dataclasses.replace(state, optimizer_state=natural)
         have_ended = len(self.diverged.union(self.steps)) == len(judges)
         return state, "converged" if have_ended else None
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the run is saved."""
-        return self.keeper is not None
-
-    def keep(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
-        """Save the run if it is time to, or if there is a reason why it ends."""
-        if self.keeper is not None:
-            self.keeper.save_if_due(state, energies, stopped)
 
     def result(self, state: FitState) -> FitState:
         """The states that the fits return, each as it was when it converged."""

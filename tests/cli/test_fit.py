@@ -89,7 +89,7 @@ def test_the_settings_are_the_defaults_of_the_estimators_but_for_the_seed(
 ):
     found = {}
 
-    def record(estimator, X, y):
+    def record(estimator, X, y, **settings):
         found.update(estimator.get_params())
         raise KeyboardInterrupt
 

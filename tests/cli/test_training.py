@@ -45,7 +45,7 @@ def test_an_interrupted_fit_with_a_checkpoint_goes_on_to_the_same_model(
 
     with monkeypatch.context() as patched:
         patched.setattr("bbalpha.engine.loop.CHUNK_SECONDS", 1e-9)  # one step at a time
-        patched.setattr("bbalpha.stopping.Watch.keep", interrupt)
+        patched.setattr("bbalpha.runtime.checkpoints.Keeper.save_if_due", interrupt)
         assert run(*command).exit_code == 130
     done(*command)
     whole, cut = (bb.BBAlphaRegressor.load(tmp_path / f"{name}.safetensors") for name in NAMES)

@@ -127,7 +127,11 @@ def test_student_t_posterior_is_that_of_a_grid():
 
 @pytest.mark.usefixtures("x64")
 def test_clipping_site_precisions_misses_the_evidence_of_student_t():
-    """Plain damped sweeps on few rows, where outliers weigh: EP is close to a grid, clipped not."""
+    """Plain damped sweeps on few rows, where outliers weigh: EP is close to a grid, clipped not.
+
+    The data are the worst case for clipping among 19 that were tried; in others it misses between
+    0.01 and 0.26 nats, and EP up to 0.16 (ten rows).
+    """
     is_outlier = np.arange(20) % 4 == 0
     inputs, targets = INPUTS[:20], LINEAR_TARGETS[:20] + 2.0 * is_outlier
     likelihood = bb.StudentT(log_scale=np.log(0.25))

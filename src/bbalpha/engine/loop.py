@@ -39,13 +39,23 @@ class Plan(NamedTuple):
         return min(epoch * self.num_batches, self.num_steps)
 
 
+@runtime_checkable
+class Keeper(Protocol):
+    """Whoever saves a run."""
+
+    def save_if_due(self, state: Any, energies: np.ndarray, stopped: str | None) -> None:
+        """Save the run if enough time has passed or there is a reason why it ends."""
+        ...
+
+
 class Start(NamedTuple):
-    """Where a run begins, or goes on; if it has ended, why."""
+    """Where a run begins, or goes on; if it has ended, why; and who saves it."""
 
     state: Any
     order: Order
     energies: np.ndarray  # of every epoch, zeros where there was none yet
     stopped: str | None = None
+    keeper: Keeper | None = None
 
 
 @runtime_checkable
@@ -59,15 +69,6 @@ class Watch(Protocol):
 
     def look(self, state: Any, energies: np.ndarray) -> tuple[Any, str | None]:
         """The state to go on with, and the reason to stop now, if there is one."""
-        ...
-
-    @property
-    def keeps(self) -> bool:
-        """Whether `keep` does anything."""
-        ...
-
-    def keep(self, state: Any, energies: np.ndarray, stopped: str | None) -> None:
-        """Save the run if it is time to, or if there is a reason why it ends."""
         ...
 
 
@@ -93,9 +94,9 @@ def train(
     progress: bool,
 ) -> tuple[Any, np.ndarray, str]:
     """The state at the end, the energy of every epoch, and why the run ended."""
-    state, order, energies, stopped = start
+    state, order, energies, stopped, keeper = start
     done, chunk, running = int(np.max(state.step)), 1, None
-    signals = (signal.SIGINT, *((signal.SIGTERM,) if watch.keeps else ()))
+    signals = (signal.SIGINT, signal.SIGTERM) if keeper else (signal.SIGINT,)
     with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
         try:
             while done < plan.num_steps and stopped is None:
@@ -112,8 +113,9 @@ def train(
                 elif done == end:
                     state, stopped = watch.look(state, energies)
                 stopped = stopped or STOPPED_BY[arrived()]
-                ended = "finished" if done == plan.num_steps else None
-                watch.keep(state, energies, stopped or ended)
+                if keeper:
+                    ended = "finished" if done == plan.num_steps else None
+                    keeper.save_if_due(state, energies, stopped or ended)
                 chunk = _next_chunk(chunk, num_steps, time.perf_counter() - started)
         except KeyboardInterrupt:
             stopped = "interrupted"
