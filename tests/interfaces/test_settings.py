@@ -60,6 +60,10 @@ BAD = {
         {"hidden_layer_sizes": (10, 0)},
         r"hidden_layer_sizes must hold positive whole numbers",
     ),
+    "units beyond memory": (
+        {"hidden_layer_sizes": 10**9},
+        r"positive whole numbers up to 100,000; got hidden_layer_sizes=1000000000",
+    ),
     "half a unit": ({"hidden_layer_sizes": (1.5,)}, r"got hidden_layer_sizes=\(1.5,\)"),
     "samples": ({"num_samples": 0}, "num_samples must be at least 1; got num_samples=0"),
     "epochs": ({"max_epochs": -1}, "max_epochs must be at least 1; got max_epochs=-1"),

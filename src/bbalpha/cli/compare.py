@@ -13,6 +13,7 @@ from bbalpha.cli.options import (
     Json,
     Missing,
     SkipMissingTarget,
+    Task,
     Text,
     choice,
     finite_number,
@@ -100,15 +101,7 @@ def compare_table(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the comparison (PNG, PDF or SVG)."),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(LIKELIHOODS),
-            parser=choice("--task", tuple(LIKELIHOODS)),
-            help="What the target is; by default, text and columns of two distinct numbers are "
-            "classes.",
-        ),
-    ] = None,
+    task: Task = None,
     text: Text = None,
     drop: Drop = None,
     id: Id = None,

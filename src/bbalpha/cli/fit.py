@@ -15,6 +15,7 @@ from bbalpha.cli.options import (
     Missing,
     Quiet,
     SkipMissingTarget,
+    Task,
     Text,
     choice,
     finite_number,
@@ -90,15 +91,7 @@ def fit_table(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the fit to the training data (PNG, PDF or SVG)."),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(LIKELIHOODS),
-            parser=choice("--task", tuple(LIKELIHOODS)),
-            help="What the target is; by default, text and columns of two distinct numbers are "
-            "classes.",
-        ),
-    ] = None,
+    task: Task = None,
     likelihood: Annotated[
         str | None,
         typer.Option(

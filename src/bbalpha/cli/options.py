@@ -118,6 +118,16 @@ Unknown = Annotated[
         "ones, or refuse it.",
     ),
 ]
+TASKS = ("regression", "classification")
+Task = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(TASKS),
+        parser=choice("--task", TASKS),
+        help="What the target is; by default, text and columns of two distinct numbers are "
+        "classes.",
+    ),
+]
 Text = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Treat a column of numbers or dates as text; repeatable."),

@@ -13,6 +13,7 @@ from bbalpha.interfaces.network import ACTIVATIONS
 # held-out scores of three tables change by less than 0.003.
 NUM_SAMPLES = 32
 HIDDEN = (50,)
+MOST_UNITS = 100_000  # of a hidden layer
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
@@ -43,9 +44,10 @@ def check_settings(estimator: Any) -> None:
         if not (isinstance(value, kind) or (isinstance(value, str) and value == "auto")):
             raise ValueError(f"{name} must be {rule} or 'auto'; got {name}={value!r}.")
     sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
-    if sizes.ndim != 1 or (sizes.size and not (sizes.dtype.kind in "iu" and sizes.min() > 0)):
+    is_whole = sizes.dtype.kind in "iu" or not sizes.size
+    if sizes.ndim != 1 or not is_whole or not np.all((sizes > 0) & (sizes <= MOST_UNITS)):
         raise ValueError(
-            "hidden_layer_sizes must hold positive whole numbers; "
+            f"hidden_layer_sizes must hold positive whole numbers up to {MOST_UNITS:,}; "
             f"got hidden_layer_sizes={estimator.hidden_layer_sizes!r}."
         )
     if not (isinstance(estimator.memory_size, Integral) and int(estimator.memory_size) >= 0):
