@@ -1,6 +1,6 @@
 """EP for probit regression: the first call, a second one, and GPy's EP on the same model.
 
-The model on Pima and Colon is that of `relatives.py`, on all rows. GPy sees it as a Gaussian
+Pima and Colon have the model of `relatives.py`, fitted to all rows. GPy sees it as a Gaussian
 process with a linear kernel; it runs in another interpreter, because it needs an older NumPy.
 """
 

@@ -1,4 +1,4 @@
-"""Kill one fit at random moments and compare its result with that of a fit left in peace.
+"""Kill a fit at random moments and compare its result with an undisturbed fit.
 
     python benchmarks/killed.py --kills 100 --signal KILL
     python benchmarks/killed.py --kills 100 --signal TERM
