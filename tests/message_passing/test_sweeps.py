@@ -161,6 +161,12 @@ def test_clipping_site_precisions_misses_the_evidence_of_student_t():
     assert abs(-energy - log_evidence) > 0.1
 
 
+def test_a_row_without_a_proper_site_is_named():
+    message = "no proper tilted distribution for row 0 and 79 more: .* sweep"
+    with pytest.raises(ValueError, match=message):  # a given step leaves out the double loop
+        bb.power_ep(lambda f, y: f**2, INPUTS, LABELS, step=0.5)
+
+
 def test_skipped_sites_are_counted_per_sweep(probit):
     assert probit.info.skipped == (0,) * probit.info.num_steps
 

@@ -172,7 +172,7 @@ def _settle(
             )
             return second, "double loop"
         what += f", and the double loop was no better after {int(second.num_sweeps)} steps"
-    _check_sites(*rows)
+    _check_sites(*rows, what)
     warn(f"power_ep did not converge: {what}.", ConvergenceWarning)
     return found, "finished" if int(found.num_sweeps) >= settings.max_sweeps else "diverged"
 
@@ -188,15 +188,18 @@ def _what_happened(found: Found, settings: Settings) -> str:
     return f"no step keeps q proper at sweep {count - 1}"
 
 
-def _check_sites(exists: Array, start: Array) -> None:
+def _check_sites(exists: Array, start: Array, what: str) -> None:
     """Raise if a datum has no proper tilted distribution, with its number."""
     if exists.all():
         return
     first = int(np.argmin(exists))
     if np.isfinite(start[first]):
+        others = int(np.sum(~exists)) - 1
+        rows = f"row {first}" + (f" and {others} more" if others else "")
         raise ValueError(
-            "log_likelihood must have tilted distributions with finite variance; got none for "
-            f"row {first}, and {int(np.sum(~exists))} such rows, at the last sweep."
+            f"power_ep found no proper tilted distribution for {rows}: {what}. Either the "
+            "likelihood grows too fast in the projection, or rows contradict each other so that "
+            "the posterior has several modes; bb.vmp finds one of them."
         )
     raise ValueError(
         "log_likelihood must be finite where the prior has its mean; "
