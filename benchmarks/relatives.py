@@ -39,11 +39,11 @@ NUM_SPLITS = 10
 LARGEST_FULL = 100  # columns up to which `fit` has a full Gaussian
 MOST_STEPS = 1000  # of a full Gaussian; fits that converge take 150
 LOGISTIC = "logistic regression"
-PUBLISHED = {  # Li, Hernández-Lobato & Turner 2015; theirs is stochastic EP, not averaged
+PUBLISHED = {  # Li, Hernández-Lobato & Turner 2015
     ("pima", "EP"): "−.513 ± .012",
-    ("pima", "averaged EP"): "−.514 ± .012",
+    ("pima", "stochastic EP"): "−.514 ± .012",
     ("ionosphere", "EP"): "−.324 ± .028",
-    ("ionosphere", "averaged EP"): "−.336 ± .029",
+    ("ionosphere", "stochastic EP"): "−.336 ± .029",
 }
 
 
@@ -97,6 +97,12 @@ def passing(method, train, labels, test):
     return of_posterior(method(bb.Probit(), train, labels), test)
 
 
+def stochastic(log_likelihood, train, labels):
+    """Stochastic EP in batches of an eighth of the rows, or of the usual 32 if that is less."""
+    key, batch_size = jax.random.key(0), max(32, len(train) // 8)
+    return bb.stochastic_ep(log_likelihood, train, labels, key=key, batch_size=batch_size)
+
+
 def log_likelihood(weights, batch):
     return bb.log_ndtr((2 * batch.targets - 1) * (batch.inputs @ weights))
 
@@ -139,6 +145,7 @@ METHODS = {
     "power EP ½": partial(passing, partial(bb.power_ep, alpha=0.5)),
     "VMP": partial(passing, bb.vmp),
     "averaged EP": partial(passing, bb.averaged_ep),
+    "stochastic EP": partial(passing, stochastic),
     "BB-α 0": partial(fitted, 0.0),
     "BB-α ½": partial(fitted, 0.5),
     "BB-α 1": partial(fitted, 1.0),
@@ -179,8 +186,7 @@ def report():
         times.append(f"| {method} | {' | '.join(map(duration, rows))} |")
         published = [PUBLISHED.get((name, method), "") for name in SETS]
         if any(published):
-            name = "SEP" if method == "averaged EP" else method
-            scores.append(f"| {name}, Li et al. (2015) | {' | '.join(published)} |")
+            scores.append(f"| {method}, Li et al. (2015) | {' | '.join(published)} |")
     for name, lines in (("scores", scores), ("gains", gains), ("times", times)):
         write(name, "\n".join(lines))
 
