@@ -329,3 +329,9 @@ def test_check_data_speaks_of_the_callers_argument():
 
 def test_integers_of_few_bits_are_data():
     assert check_data(jnp.array([1, 2, 3], jnp.int4)) == 3
+
+
+def test_the_largest_numbers_are_standardized():
+    values = np.array([-1.7e308, 1.7e308, 1.0e308, 5.0])
+    expected, _ = standardize(values / 2**20)
+    np.testing.assert_allclose(standardize(values)[0], expected, atol=1e-15)

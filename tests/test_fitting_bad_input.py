@@ -160,6 +160,11 @@ BAD_VALUES = {
         "data[0] must lie between -2147483648 and 2147483647, the range of int32; got values from "
         "1700000000000 to 1700000000000. Convert them to floating point or standardize them.",
     ),
+    "numbers beyond 32 bits": (
+        {"data": (with_value(INPUTS, (2, 1), 1e39), TARGETS)},
+        "data[0] must lie between -3.4028234663852886e+38 and 3.4028234663852886e+38, the range of "
+        f"float32; got values from {INPUTS.min()} to 1e+39. Standardize them.",
+    ),
     "prior zero": ({"prior": 0.0}, "prior must hold positive standard deviations; got prior=0."),
     "prior negative for one parameter": (
         {"prior": jnp.array([1.0, -2.0])},

@@ -58,7 +58,7 @@ from .message_passing.comparing import compare
 from . import metrics
 from .tables.transformer import TableEncoder
 from .interfaces.classifier import BBAlphaClassifier
-from .interfaces.estimator import Uncertainty
+from .interfaces.uncertainty import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
 from .interfaces.scoring import log_likelihood_score
 from .interfaces.verdict import Verdict, judge

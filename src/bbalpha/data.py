@@ -65,7 +65,7 @@ class Standardizer(eqx.Module):
     def transform(self, array: ArrayLike) -> AnyArray:
         """Return the array in standardized units."""
         array = as_array(array)
-        return (array - self._align(self.mean, array)) / self._align(self.scale, array)
+        return in_units(array, self._align(self.mean, array), self._align(self.scale, array))
 
     def inverse(self, array: ArrayLike) -> AnyArray:
         """Return a standardized array in its original units."""
@@ -190,6 +190,16 @@ def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: in
     return Splits(train=rows[:, :num_train], test=rows[:, num_train:])
 
 
+def in_units(array: AnyArray, mean: AnyArray, scale: AnyArray) -> AnyArray:
+    """(array − mean)/scale, in numpy also where the difference of the largest numbers overflows."""
+    if any(isinstance(value, Array) for value in (array, mean, scale)):
+        return (array - mean) / scale
+    with np.errstate(over="ignore"):
+        found = (array - mean) / scale
+    is_finite = np.isfinite(found)
+    return found if is_finite.all() else np.where(is_finite, found, array / scale - mean / scale)
+
+
 def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> int:
     """Return the number of rows, or raise an error that explains the problem with the data.
 
@@ -197,14 +207,14 @@ def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> in
         data: A pytree of numeric arrays that share their leading axis.
         name: The name of the argument, for the messages.
         stay_numpy: Whether numpy arrays stay what they are; if they become jax arrays, which have
-            32 bits by default, integers must fit.
+            32 bits by default, values must fit.
 
     Returns:
         The length of the leading axis.
 
     Raises:
         ValueError: If there are no arrays or no rows, if an array has no leading axis or is not
-            numeric, if lengths differ, or if a value is NaN, infinite or an integer out of range.
+            numeric, if lengths differ, or if a value is NaN, infinite or out of range.
 
     >>> import numpy as np
     >>> from bbalpha.data import check_data
@@ -322,15 +332,18 @@ def _check_finite(label: str, array: AnyArray) -> None:
 
 
 def _check_range(label: str, array: AnyArray) -> None:
-    """Raise if an integer would wrap around in jax, which has 32 bits by default."""
+    """Raise if a number would wrap around or overflow in jax, which has 32 bits by default."""
     used = jax.dtypes.canonicalize_dtype(array.dtype)
-    if array.dtype == used or not (jnp.issubdtype(used, np.integer) and array.size):
+    if array.dtype == used or not array.size or used.kind == "b":
         return
-    low, high = np.iinfo(used).min, np.iinfo(used).max
+    is_whole = jnp.issubdtype(used, np.integer)
+    limits = np.iinfo(used) if is_whole else np.finfo(used)
+    low, high = limits.min, limits.max
     if array.min() < low or array.max() > high:
+        remedy = "Convert them to floating point or standardize" if is_whole else "Standardize"
         raise ValueError(
             f"{label} must lie between {low} and {high}, the range of {used}; got values from "
-            f"{array.min()} to {array.max()}. Convert them to floating point or standardize them."
+            f"{array.min()} to {array.max()}. {remedy} them."
         )
 
 

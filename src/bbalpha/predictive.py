@@ -5,6 +5,7 @@ outputs, of shape (draws, data, columns).
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -121,6 +122,8 @@ def _quantiles(likelihood: OrderedLikelihood, outputs: Array, upper: Array, leve
     they are far apart.
     """
     like = jnp.zeros(jax.eval_shape(likelihood.mean, outputs).shape[1:], outputs.dtype)
+    draw = jax.eval_shape(lambda x: likelihood.sample(x, key=jax.random.key(0)), outputs)
+    smallest = partial(_smallest_number, is_whole=jnp.issubdtype(draw.dtype, jnp.integer))
 
     def below(y):
         return jnp.sum(likelihood.cdf(outputs, y), axis=0)
@@ -132,31 +135,44 @@ def _quantiles(likelihood: OrderedLikelihood, outputs: Array, upper: Array, leve
         upper, level = upper_and_level
         return jax.lax.cond(
             upper,
-            lambda: _smallest_number(minus_above, -level, like),
-            lambda: _smallest_number(below, level, like),
+            lambda: smallest(minus_above, -level, like),
+            lambda: smallest(below, level, like),
         )
 
     return jnp.moveaxis(jax.lax.map(quantile, (upper, levels)), 0, -1)
 
 
-def _smallest_number(increasing: Callable[[Array], Array], level: Array, like: Array) -> Array:
+def _smallest_number(
+    increasing: Callable[[Array], Array], level: Array, like: Array, *, is_whole: bool
+) -> Array:
     """The smallest y with increasing(y) ≥ level, entry by entry, NaN where the function is NaN.
 
     Bisects the floating-point numbers themselves, ranked from −∞ to ∞: this needs neither a bracket
     nor a scale and takes as many steps as a number has bits. All levels share one tree of
-    midpoints, so y rises with the level even where rounding makes the function waver.
+    midpoints, so y rises with the level even where rounding makes the function waver. A function
+    that jumps only at whole numbers needs fewer steps, until one of them is left.
     """
     bits = jnp.finfo(like.dtype).bits
     inf = jax.lax.bitcast_convert_type(jnp.full_like(like, jnp.inf), jnp.dtype(f"int{bits}"))
 
-    def halve(_, bounds):
-        low, high = bounds
+    def is_settled(low, high):
+        low, high = (jnp.floor(_number(rank, like.dtype)) for rank in (low, high))
+        return jnp.isfinite(high) & (high - low <= 1)
+
+    def goes_on(state):
+        step, *bounds = state
+        return (step < bits) & ~jnp.all(is_settled(*bounds) if is_whole else False)
+
+    def halve(state):
+        step, low, high = state
         middle = (low & high) + ((low ^ high) >> 1)  # (low + high) / 2 without overflow
         reached = increasing(_number(middle, like.dtype)) >= level
-        return jnp.where(reached, low, middle), jnp.where(reached, middle, high)
+        return step + 1, jnp.where(reached, low, middle), jnp.where(reached, middle, high)
 
-    _, high = jax.lax.fori_loop(0, bits, halve, (~inf, inf + 1))  # after ∞ comes NaN
-    return _number(high, like.dtype)
+    start = jnp.zeros((), int), ~inf, inf + 1  # after ∞ comes NaN
+    _, low, high = jax.lax.while_loop(goes_on, halve, start)
+    number = _number(high, like.dtype)
+    return jnp.where(is_settled(low, high), jnp.floor(number), number) if is_whole else number
 
 
 def _number(rank: Array, dtype: np.dtype) -> Array:

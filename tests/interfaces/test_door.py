@@ -89,6 +89,21 @@ def test_days_and_bytes_are_refused_as_targets():
         check_numbers(np.array([b"1", b"2"]))
 
 
+def test_complex_numbers_are_refused_without_repeating_them(rows, models):
+    inputs, numbers = rows
+    message = r"^Complex data not supported: {} must hold real numbers; got the type complex128\.$"
+    for model, targets in zip(models, (numbers, numbers > 0), strict=True):
+        new = type(model)(**SETTINGS)
+        with pytest.raises(ValueError, match=message.format("X")):
+            new.fit(inputs + 1j, targets)
+        with pytest.raises(ValueError, match=message.format("y")):
+            new.fit(inputs, targets + 1j)
+        with pytest.raises(ValueError, match=message.format("sample_weight")):
+            new.fit(inputs, targets, np.ones(len(inputs)) + 0j)
+        with pytest.raises(ValueError, match=message.format("X")):
+            model.predict(inputs + 1j)
+
+
 @pytest.mark.parametrize(
     "numbers",
     [

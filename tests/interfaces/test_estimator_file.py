@@ -437,9 +437,8 @@ WRONG = {
 # Values that are not wrong: a user could have had that setting.
 ALLOWED = {
     "feature_names": {"none"},
-    "alpha": {"minus one", "large"},
-    "prior_scale": {"large"},
-    "learning_rate": {"none", "large"},
+    "alpha": {"minus one"},
+    "learning_rate": {"none"},
     "max_epochs": {"none"},
     "random_state": {"none"},
     "encoder": {"none"},

@@ -101,3 +101,17 @@ def test_two_values_that_differ_by_a_rounding_are_a_constant():
     units = learned(column)
     assert units.scale == 1
     np.testing.assert_allclose(units.transform(np.array([[0.3], [0.31]])), 0, atol=1e-15)
+
+
+def test_the_largest_numbers_have_finite_units():
+    column = np.array([-1.7e308, 1.7e308, 1e308, 5.0])
+    for values in (column, column[:2], column[[0, 1, 1, 0]]):
+        units, smaller = learned(values), learned(values / 2**20)
+        found, expected = (
+            units.transform(values[:, None]),
+            smaller.transform(values[:, None] / 2**20),
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-15, atol=1e-15)
+        limits = [units.mean, units.scale, units.lower, units.upper]
+        assert np.isfinite(limits).all()
+        assert not units.is_outside(values[:, None]).any()

@@ -69,17 +69,25 @@ BAD = {
     "epochs": ({"max_epochs": -1}, "max_epochs must be at least 1; got max_epochs=-1"),
     "prior scale": (
         {"prior_scale": 0.0},
-        "prior_scale must be positive and finite; got prior_scale=0.0",
+        r"prior_scale must be between 0 and 1e\+15; got prior_scale=0.0",
     ),
-    "rate": ({"learning_rate": -1.0}, "learning_rate must be positive and finite; got"),
+    "rate": ({"learning_rate": -1.0}, r"learning_rate must be between 0 and 1e\+15; got"),
     "no prior scale": (
         {"prior_scale": None},
-        "prior_scale must be positive and finite; got prior_scale=N",
+        r"prior_scale must be between 0 and 1e\+15; got prior_scale=N",
     ),
     "no fraction": ({"validation_fraction": None}, "validation_fraction must be between 0 and 1; "),
     "fraction": ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1; got"),
     "alpha": ({"alpha": 65.0}, "alpha must not exceed the number of data points"),
-    "memory": ({"memory_size": -1}, "memory_size must be a non-negative whole number; got"),
+    "memory": ({"memory_size": -1}, "memory_size must be a whole number from 0 to 2,147,483,647;"),
+    "much memory": ({"memory_size": 2**31}, r"2,147,483,647; got memory_size=2147483648\."),
+    "a large prior scale": ({"prior_scale": 1e16}, r"1e\+15; got prior_scale=1e\+16"),
+    "a large power": ({"alpha": -2e16}, r"alpha must be at most 1e\+15 in size; got alpha=-2e\+16"),
+    "many draws": (
+        {"num_predictive_samples": 10**6, "hidden_layer_sizes": (1000,)},
+        r"num_predictive_samples must be at most \d+,\d+ for \d,\d+ weights; "
+        r"got num_predictive_samples=1000000\.",
+    ),
     "counts": ({"likelihood": "poisson"}, "y must hold counts for likelihood='poisson'; got"),
 }
 

@@ -135,7 +135,7 @@ def student_t_cdf(x: Array, df: Array) -> Array:
     log_kernel = -df * (jnp.log(larger) + 0.5 * jnp.log1p(rest))
     s, k = jnp.minimum(u, 1) * jax.lax.rsqrt(1 + rest), MILLS_SCALE * jnp.sqrt(1 + df)
     (coefficients,) = _coefficients(_student_t_table, jax.lax.rsqrt(1 + df))
-    ratio = _chebyshev_sum(coefficients, 2 * (1 - s) / (1 + k * s) - 1) / (1 + k * s)
+    ratio = chebyshev_sum(coefficients, 2 * (1 - s) / (1 + k * s) - 1) / (1 + k * s)
     tail = jnp.exp(log_kernel) * ratio
     return jnp.where(x < 0, tail, 1 - tail)
 
@@ -157,7 +157,7 @@ def poisson_tails(counts: Array, log_rate: Array) -> tuple[Array, Array]:
     s, k = _magnitude(excess), MILLS_SCALE * jnp.sqrt(a)
     place = jnp.where(above, 1, 1 - s) / (1 + k * s)
     both = zip(*_coefficients(_poisson_table, jax.lax.rsqrt(a)), strict=True)
-    ratio = _chebyshev_sum([jnp.where(above, *pair) for pair in both], 2 * place - 1) / (1 + k * s)
+    ratio = chebyshev_sum([jnp.where(above, *pair) for pair in both], 2 * place - 1) / (1 + k * s)
     tail = jnp.where(delta == -jnp.inf, 0, jnp.exp(log_kernel) * ratio)
     below_zero = counts < 0
     cdf = jnp.where(below_zero, 0, jnp.where(above, tail, 1 - tail))
@@ -174,11 +174,11 @@ def _coefficients(table: Callable[[int], np.ndarray], epsilon: Array) -> list[li
     stack = table(NODES_DOUBLE if epsilon.dtype == jnp.float64 else NODES_SINGLE)
     ones = (1,) * epsilon.ndim
     rows = [jnp.asarray(row, epsilon.dtype).reshape(*row.shape, *ones) for row in stack]
-    polynomials = _chebyshev_sum(rows, 2 * epsilon[None, None] - 1)
+    polynomials = chebyshev_sum(rows, 2 * epsilon[None, None] - 1)
     return [list(polynomial) for polynomial in polynomials]
 
 
-def _chebyshev_sum(coefficients: Sequence[Array], x: Array) -> Array:
+def chebyshev_sum(coefficients: Sequence[Array], x: Array) -> Array:
     """Σⱼ cⱼ Tⱼ(x) by Clenshaw's recurrence."""
     value, previous = coefficients[-1], jnp.zeros_like(coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
 from bbalpha.interfaces.door import checked
-from bbalpha.interfaces.estimator import Estimator, Uncertainty
+from bbalpha.interfaces.estimator import Estimator
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
 from bbalpha.interfaces.training import Rows, all_or_nothing
+from bbalpha.interfaces.uncertainty import Uncertainty
 from bbalpha.likelihoods import Categorical, Likelihood, Probit
 
 # For each kind of array that labels may have: its full type, and the type of a label in a file.

@@ -25,6 +25,7 @@ def checked(estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool, **rules
         reset: Whether these data define the model.
         rules: Further arguments of scikit-learn's checks of the targets.
     """
+    check_real(X=X, y=y)
     X = _dense(X)
     if reset:
         estimator.encoder_ = _new_encoder(estimator.encoder, X)
@@ -40,6 +41,19 @@ def checked(estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool, **rules
     if isinstance(y, str) and y == NO_TARGETS:
         return check_array(features, dtype="float64")
     return check_X_y(features, y, dtype="float64", **rules)
+
+
+def check_real(**arrays: Any) -> None:
+    """Raise if an array, given by its name, holds complex numbers.
+
+    scikit-learn's own message repeats the array, and its estimators must begin like this.
+    """
+    for name, array in arrays.items():
+        dtype = getattr(array, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.kind == "c":
+            raise ValueError(
+                f"Complex data not supported: {name} must hold real numbers; got the type {dtype}."
+            )
 
 
 def check_numbers(y: Any) -> None:

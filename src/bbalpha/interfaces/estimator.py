@@ -1,15 +1,15 @@
 """What the two scikit-learn estimators share: settings, training, and averages over draws.
 
 An estimator gives `fit` a network on standardized inputs with a likelihood on top. All its
-predictions are averages over the same draws of the weights, so the prediction for a row does not
-depend on the other rows.
+predictions are averages over the same draws of the weights, so the prediction for a row depends on
+the other rows by no more than rounding: programs for other numbers of rows add up in another order.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,7 +26,8 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
-from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.door import check_real, checked
+from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
     Head,
@@ -38,7 +39,13 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
-from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
+from bbalpha.interfaces.settings import (
+    HIDDEN,
+    NUM_SAMPLES,
+    check_draws,
+    check_settings,
+    default_alpha,
+)
 from bbalpha.interfaces.training import (
     Rows,
     all_or_nothing,
@@ -49,27 +56,9 @@ from bbalpha.interfaces.training import (
 )
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
-from bbalpha.posterior import Posterior
+from bbalpha.posterior import Posterior, map_rows
 
 Self = TypeVar("Self", bound="Estimator")
-
-
-class Uncertainty(NamedTuple):
-    """The uncertainty of a prediction by its source, one number per row (and output).
-
-    For numbers these are variances: total = aleatoric + epistemic. For classes they are entropies
-    in nats: the entropy of the averaged probabilities, the average entropy, and their difference,
-    which is the mutual information between the label and the weights.
-
-    Attributes:
-        total: The whole uncertainty.
-        aleatoric: The part that more data would not remove: noise.
-        epistemic: The part due to uncertainty about the weights.
-    """
-
-    total: np.ndarray
-    aleatoric: np.ndarray
-    epistemic: np.ndarray
 
 
 class Estimator(BaseEstimator, ABC):
@@ -182,6 +171,8 @@ class Estimator(BaseEstimator, ABC):
         check_settings(self)
         with all_or_nothing(self):
             X, y = self._validated(X, y, reset=last is None)
+            if last is None:
+                self._choose_likelihood(y)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
             self.posterior_ = self._train(rows, None, last, checkpoint)
             self._memory, self._memory_prior = None, None
@@ -196,13 +187,15 @@ class Estimator(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         X, y = self._validated(X, self._most_typical(X) if y is None else y, reset=False)
-        densities = self.posterior_.log_density(
+        found = self.posterior_.log_density(
             log_likelihood_of(self.activation),
             Dataset(self.input_units_.transform(X), self.target_units_.transform(y)),
             key=self._key(),
             num_samples=self.num_predictive_samples,
         )
-        return np.asarray(densities, np.float64) - float(self.target_units_.log_scale)
+        with np.errstate(invalid="ignore"):
+            densities = np.asarray(found, np.float64) - float(self.target_units_.log_scale)
+        return checked_densities(densities)
 
     def outside(self, X: Any) -> np.ndarray:
         """Whether any input of each row lies beyond the limits, so that predictions clip it.
@@ -240,6 +233,9 @@ class Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets as checked matrices; with `reset`, they define the model."""
+
+    def _choose_likelihood(self, y: np.ndarray) -> None:
+        """Decide what `likelihood="auto"` stands for, if that depends on the targets."""
 
     @abstractmethod
     def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
@@ -290,6 +286,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _rows(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, new_units: bool) -> Rows:
         """The rows of positive weight, in the units of the network."""
+        check_real(sample_weight=sample_weight)
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
@@ -314,6 +311,7 @@ class Estimator(BaseEstimator, ABC):
             check_continues(self, last)
         training, early_stopping = hold_out(self, rows)
         level, network = self._level(training), self._network()
+        check_draws(self.num_predictive_samples, network.size)
         own_prior = network.prior_around(level, float(self.prior_scale))
         factors = network.factors() if last is None else network.factors_of(last.prior, own_prior)
         posterior = quiet_fit(
@@ -356,7 +354,9 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self)
         X = checked(self, X, reset=False)
         summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
-        return self._over_draws(model_of(self.activation), self.input_units_.transform(X), summary)
+        rows = self.input_units_.transform(X)
+        found = self._over_draws(model_of(self.activation), rows, summary)
+        return checked_summary(found, self.posterior_.hyperparams)
 
     def _scores(self, X: Any, y: Any, function: Callable, *args: Any) -> tuple[np.ndarray, Any]:
         """`score_samples` and `_summary` of the rows, from one pass over the draws."""
@@ -366,13 +366,23 @@ class Estimator(BaseEstimator, ABC):
         model = eqx.Partial(scored_model_of(self.activation), likelihood)
         summary = eqx.Partial(scored, function, likelihood, args)
         densities, result = self._over_draws(model, rows, summary)
-        return densities - float(self.target_units_.log_scale), result
+        densities = checked_densities(densities - float(self.target_units_.log_scale))
+        return densities, checked_summary(result, likelihood)
 
     def _over_draws(self, model: Callable, rows: Any, summary: Callable) -> Any:
-        result = self.posterior_.predict(
-            model, rows, key=self._key(), num_samples=self.num_predictive_samples, summary=summary
+        num_samples = self.num_predictive_samples
+        predict = partial(
+            self.posterior_.predict,
+            model,
+            key=self._key(),
+            num_samples=num_samples,
+            summary=summary,
         )
-        return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
+        most = self._network().rows_at_once(num_samples)
+        is_small = len(jax.tree.leaves(rows)[0]) <= most
+        result = predict(rows) if is_small else map_rows(predict, rows, most, 0)
+        with np.errstate(invalid="ignore"):  # NaN is for the caller to find
+            return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
 
     def _draws(self, X: Any, n_samples: int, random_state: Any) -> np.ndarray:
         """Draws of targets in the units of the network, each with its own weights."""

@@ -20,12 +20,15 @@ from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
 from bbalpha.files.posterior_file import (
     DISTRIBUTIONS,
+    check_finite_leaves,
     leaves_of,
     metadata_of,
     posterior_of_file,
 )
+from bbalpha.files.wording import one_line
+from bbalpha.interfaces.finite import check_predicts, has_variance
 from bbalpha.interfaces.inputs import InputUnits
-from bbalpha.interfaces.settings import COUNTS, check_settings
+from bbalpha.interfaces.settings import COUNTS, check_draws, check_settings
 
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")
@@ -73,7 +76,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     section = metadata.get("estimator")
     if not isinstance(section, dict) or section.get("class") not in tuple(classes):
         found = section.get("class") if isinstance(section, dict) else None
-        described = "only a posterior" if found is None else f"a {model_file.one_line(found)}"
+        described = "only a posterior" if found is None else f"a {one_line(found)}"
         raise ValueError(f"{Path(path).name} holds {described}, not a {' or '.join(classes)}.")
     try:
         estimator = _restored(classes[section["class"]], section)
@@ -89,6 +92,12 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
+    try:
+        for name in ("hyperparams", "prior"):
+            check_finite_leaves(getattr(estimator.posterior_, name), f".{name}")
+        check_predicts(estimator)
+    except ValueError as error:
+        raise model_file.invalid(path, _problem(error)) from None
     return estimator, metadata.get("table")
 
 
@@ -119,6 +128,8 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     axes = _axes(section["input_units"]["axes"], len(columns[0]))
     estimator.input_units_ = InputUnits(*columns, axes=axes)
     estimator.target_units_ = Standardizer(*_columns(section["target_units"], *TARGET_UNITS))
+    if not has_variance(estimator.target_units_.scale):
+        raise ValueError("the scale of the targets is not between 1e-153 and 1e153.")
     _set_encoder(estimator, section["encoder"])
     _set_feature_names(estimator, section["feature_names"])
     _check_targets(estimator, section["targets"])
@@ -172,7 +183,8 @@ def _check_targets(estimator: Any, facts: Any) -> None:
     has_labels, units = "classes" in _dictionary("targets", facts), estimator.target_units_
     if has_labels and units.mean.size > 1:
         raise ValueError("target_units has several columns, although labels have one.")
-    is_plain = has_labels or estimator.likelihood in COUNTS
+    chosen = facts.get("likelihood", estimator.likelihood)
+    is_plain = has_labels or chosen in COUNTS
     if is_plain and not ((units.mean == 0).all() and (units.scale == 1).all()):
         raise ValueError("target_units is set, although labels and counts have no units.")
     if has_labels and facts.get("kind") == "U":
@@ -189,6 +201,7 @@ def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
         raise ValueError(
             f"the network has {expected} weights and biases, but .q.mean has shape {found}."
         )
+    check_draws(estimator.num_predictive_samples, expected)
 
 
 def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -318,4 +331,4 @@ def _problem(error: Exception) -> str:
         return f"{reprlib.repr(error.args[0])} is missing or unknown."
     text = str(error)
     text = text if text.endswith(".") else f"a value is wrong: {text}"
-    return f"{model_file.one_line(text).rstrip('.')}."
+    return f"{one_line(text).rstrip('.')}."

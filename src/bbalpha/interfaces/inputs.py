@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from bbalpha.data import rounding_of, standardize
+from bbalpha.data import in_units, rounding_of, standardize
 
 REACH = 0.5  # how far beyond the training range, relative to it, a model may extrapolate
+LARGEST = np.finfo(np.float64).max
 MOST_AXES = 100  # columns up to which linear paths use principal axes
 
 
@@ -50,11 +51,14 @@ class InputUnits:
         units = standardize(inputs, sample_weight)[1]
         low, high = inputs.min(axis=0), inputs.max(axis=0)
         rounding = rounding_of(inputs)
-        has_two = ((inputs == low) | (inputs == high)).all(axis=0) & (high - low > rounding)
-        scale = np.where(has_two, high / 2 - low / 2, np.asarray(units.scale))
-        reach = REACH * (high - low) + rounding
+        half = high / 2 - low / 2  # halved first, so that the largest numbers do not overflow
+        has_two = ((inputs == low) | (inputs == high)).all(axis=0) & (half > rounding / 2)
+        scale = np.where(has_two, half, np.asarray(units.scale))
+        reach = 2 * REACH * half + rounding
         mean = np.asarray(units.mean)  # of a constant column, it may be off by a rounding or two
-        lower, upper = np.minimum(low - reach, mean), np.maximum(high + reach, mean)
+        with np.errstate(over="ignore"):
+            lower, upper = np.minimum(low - reach, mean), np.maximum(high + reach, mean)
+        lower, upper = np.maximum(lower, -LARGEST), np.minimum(upper, LARGEST)
         found = cls(mean, scale, lower, upper, np.zeros((len(mean), 0)))
         if not with_axes or not 1 < len(mean) <= MOST_AXES:
             return found
@@ -65,7 +69,8 @@ class InputUnits:
 
     def standardize(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return the inputs, within the limits and in the units of the network."""
-        return (np.clip(inputs, self.lower, self.upper) - self.mean) / self.scale
+        limited = np.clip(inputs, self.lower, self.upper)
+        return np.asarray(in_units(limited, self.mean, self.scale))
 
     def transform(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return the inputs of the network: standardized, then along the axes if there are any."""

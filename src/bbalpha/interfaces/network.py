@@ -34,6 +34,8 @@ INITIAL_DEVIATION = 0.1  # of the initial means under the paper's prior, Section
 HIDDEN_SCALE = 2.0  # prior deviation of what all inputs together contribute to a unit
 INITIAL_BIAS = 0.5  # deviation of the initial means of hidden biases under the scaled prior
 SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads relative to the prior's
+OUTPUTS_AT_ONCE = 2**26  # of all draws, when rows are predicted: 256 MiB in float32
+UNITS_AT_ONCE = 2**24  # of a hidden layer, for one draw
 SAME = 1e-3  # relative difference of variances that is no more than rounding
 WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
 
@@ -81,6 +83,11 @@ class Network:
         """Number of weights and biases, without making them."""
         hidden = sum((inputs + 1) * units for inputs, units in pairwise(self._widths))
         return hidden + self.num_outputs * (self._widths[-1] + 1 + self._num_skipped)
+
+    def rows_at_once(self, num_draws: int) -> int:
+        """How many rows to predict at once, so that outputs and hidden units fit in memory."""
+        of_outputs = OUTPUTS_AT_ONCE // (self.num_outputs * num_draws)
+        return max(1, min(of_outputs, UNITS_AT_ONCE // max(self._widths)))
 
     def shapes(self) -> PyTree:
         """Shapes and types of weights and biases."""

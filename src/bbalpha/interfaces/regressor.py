@@ -1,5 +1,6 @@
 """The scikit-learn regressor: numbers and their predictive distributions."""
 
+import reprlib
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -12,11 +13,14 @@ from bbalpha.counts import NegativeBinomial, Poisson
 from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.bounded import UNLIMITED, Bounded
+from bbalpha.interfaces.counting import are_counts
 from bbalpha.interfaces.door import check_numbers, checked
-from bbalpha.interfaces.estimator import Estimator, Uncertainty
+from bbalpha.interfaces.estimator import Estimator
+from bbalpha.interfaces.finite import checked_summary, has_variance
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
 from bbalpha.interfaces.training import Rows, all_or_nothing
+from bbalpha.interfaces.uncertainty import Uncertainty
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
@@ -48,10 +52,12 @@ class Described(NamedTuple):
 class BBAlphaRegressor(RegressorMixin, Estimator):
     """A Bayesian neural network for regression on one or several targets, trained with BB-α.
 
-    Likelihoods: "heteroscedastic" (the default: the noise may depend on the inputs), "gaussian"
-    (the same noise everywhere), "student_t" (outliers), "poisson" (counts) and "negative_binomial"
-    (counts that vary more). Inputs are standardized internally, and so are targets other than
-    counts. Noise variances are learned. `__init__` explains the other settings.
+    Likelihoods: "heteroscedastic" (the noise may depend on the inputs), "gaussian" (the same noise
+    everywhere), "student_t" (outliers), "poisson" (counts) and "negative_binomial" (counts that
+    vary more). The default "auto" lets `fit` take "negative_binomial" for targets that look like
+    counts (see `likelihood_`) and "heteroscedastic" for all others; `partial_fit` always takes
+    the latter. Inputs are standardized internally, and so are targets other than counts. Noise
+    variances are learned. `__init__` explains the other settings.
 
     Predictions stay bounded everywhere. Inputs are clipped to the training range, widened by half
     its width at each end; `outside(X)` tells which. Noise variances beyond four times the variance
@@ -61,6 +67,9 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     Attributes:
         posterior_: The `Posterior` of the weights, in standardized units; `posterior_.hyperparams`
             is the likelihood with the learned noise.
+        likelihood_: The name of the likelihood. Targets look like counts if they are whole numbers
+            from 0 to 10,000, at least three different ones in at least ten rows, and if a constant
+            negative binomial predicts left-out rows clearly better than a constant Gaussian.
         input_units_: Mean, scale and limits of each column of the inputs.
         target_units_: The `Standardizer` of the targets.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
@@ -91,6 +100,8 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         first = not hasattr(self, "posterior_")
         check_settings(self)
         with all_or_nothing(self):
+            if first:
+                self.likelihood_ = self._named_likelihood()
             X, y = self._validated(X, y, reset=first)
             self._update(X, y, sample_weight)
         return self
@@ -151,7 +162,8 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def decompose(self, X: Any) -> Uncertainty:
         """The predictive variance of every row, split into noise and uncertainty about weights."""
         parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, _variances)]
-        return Uncertainty(*map(self._shaped, (parts[0] + parts[1], *parts)))
+        parts = checked_summary((parts[0] + parts[1], *parts), self.posterior_.hyperparams)
+        return Uncertainty(*map(self._shaped, parts))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,10 +184,15 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             raise ValueError(
                 f"y must have {self.n_outputs_} columns, as in the first fit; got {y.shape[1]}."
             )
-        if self.likelihood in COUNTS and not ((y >= 0) & (y == np.floor(y))).all():
+        name = self._named_likelihood() if reset else self._likelihood
+        if name in COUNTS and not ((y >= 0) & (y == np.floor(y))).all():
             wrong = y[(y < 0) | (y != np.floor(y))][0]
-            raise ValueError(f"y must hold counts for likelihood={self.likelihood!r}; got {wrong}.")
+            raise ValueError(f"y must hold counts for likelihood={name!r}; got {wrong}.")
         return X, y
+
+    def _choose_likelihood(self, y: np.ndarray) -> None:
+        has_counts = self.likelihood == "auto" and are_counts(y)
+        self.likelihood_ = "negative_binomial" if has_counts else self._named_likelihood()
 
     def _described(self, X: Any, levels: Any = (), y: Any = None) -> Described:
         """What is asked about some rows, from one pass over the draws."""
@@ -187,7 +204,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         mean, variance, *quantiles = summary
         return Described(
             self._shaped(self.target_units_.inverse(mean)),
-            self._shaped(np.sqrt(self.target_units_.inverse_variance(variance))),
+            self._shaped(np.sqrt(variance) * self.target_units_.scale),  # a square may overflow
             self._quantiles(*quantiles) if quantiles else None,
             log_densities,
         )
@@ -202,19 +219,22 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def _target_facts(self) -> dict[str, Any]:
         """What a file must say about the targets besides their units."""
-        return {"is_vector": self._is_vector}
+        found = {"is_vector": self._is_vector}
+        is_chosen = self._likelihood != self._named_likelihood()
+        return found | {"likelihood": self._likelihood} if is_chosen else found
 
     def _restore_targets(self, facts: dict[str, Any]) -> None:
+        self.likelihood_ = facts.get("likelihood", self._named_likelihood())
+        if self.likelihood_ not in self._likelihoods:
+            raise ValueError(f"likelihood is {reprlib.repr(self.likelihood_)}.")
         self.n_outputs_ = self.target_units_.mean.size
         self._is_vector = bool(facts["is_vector"]) and self.n_outputs_ == 1
 
     def _units_of_targets(self, y: np.ndarray, weights: np.ndarray) -> Standardizer:
-        if self.likelihood in COUNTS:
+        if self._likelihood in COUNTS:
             return Standardizer(np.zeros(self.n_outputs_), np.ones(self.n_outputs_))
         units = standardize(y, weights)[1]
-        with np.errstate(over="ignore", under="ignore"):
-            variance = np.square(units.scale)
-        if not np.all((variance >= np.finfo(float).tiny) & (variance < np.inf)):
+        if not has_variance(units.scale):
             raise ValueError(
                 "y must have a standard deviation between 1e-153 and 1e153, so that its variance "
                 f"is a number; got {units.scale.max():.3g}. Change its unit."
@@ -246,7 +266,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def _level(self, rows: Rows) -> np.ndarray:
         """The typical value of each output in the units of the network."""
-        if self.likelihood in COUNTS:
+        if self._likelihood in COUNTS:
             totals = rows.sample_weight @ rows.targets + HALF_A_COUNT
             return np.log(totals / rows.sample_weight.sum())
         zeros = np.zeros(self.n_outputs_)
@@ -255,6 +275,11 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     @property
     def _likelihood(self) -> str:
+        """The name of the likelihood, as `fit` chose it if that was left to it."""
+        chosen = getattr(self, "likelihood_", None)
+        return chosen if self.likelihood == "auto" and chosen else self._named_likelihood()
+
+    def _named_likelihood(self) -> str:
         """The name of the likelihood, of which the first is the default."""
         return self._likelihoods[0] if self.likelihood == "auto" else self.likelihood
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha.engine.checks import check_counts, check_optional_counts
+from bbalpha.engine.checks import MOST, check_counts, check_optional_counts
 from bbalpha.interfaces.network import ACTIVATIONS
 
 # `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
@@ -24,7 +24,11 @@ AUTOMATIC = {  # settings that may be "auto", and what else they may be
     "encoder": ("None", type(None)),
     "learn_prior": ("True, False", bool | np.bool_),
 }
-POSITIVE = {"prior_scale": np.inf, "learning_rate": np.inf, "validation_fraction": 1}
+# Exclusive; squares of the first two are finite in float32.
+POSITIVE = {"prior_scale": 1e15, "learning_rate": 1e15, "validation_fraction": 1}
+LARGEST_ALPHA = 1e15
+USUAL_DRAWS = 1000
+MOST_WEIGHTS = 10**9  # that predictions draw in all, if there are more draws than usual
 
 
 def check_settings(estimator: Any) -> None:
@@ -50,15 +54,28 @@ def check_settings(estimator: Any) -> None:
             f"hidden_layer_sizes must hold positive whole numbers up to {MOST_UNITS:,}; "
             f"got hidden_layer_sizes={estimator.hidden_layer_sizes!r}."
         )
-    if not (isinstance(estimator.memory_size, Integral) and int(estimator.memory_size) >= 0):
-        rule = "a non-negative whole number"
-        raise ValueError(f"memory_size must be {rule}; got memory_size={estimator.memory_size!r}.")
+    size = estimator.memory_size
+    if not (isinstance(size, Integral) and 0 <= int(size) <= MOST):
+        rule = f"a whole number from 0 to {MOST:,}"
+        raise ValueError(f"memory_size must be {rule}; got memory_size={size!r}.")
     for name, highest in POSITIVE.items():
         value = getattr(estimator, name)
         is_default = value is None and name == "learning_rate"
         if not (is_default or (isinstance(value, Real) and 0 < float(value) < highest)):
-            rule = "positive and finite" if highest == np.inf else f"between 0 and {highest}"
-            raise ValueError(f"{name} must be {rule}; got {name}={value!r}.")
+            raise ValueError(f"{name} must be between 0 and {highest:g}; got {name}={value!r}.")
+    alpha = estimator.alpha
+    if isinstance(alpha, Real) and LARGEST_ALPHA < abs(float(alpha)) < np.inf:
+        raise ValueError(f"alpha must be at most {LARGEST_ALPHA:g} in size; got alpha={alpha!r}.")
+
+
+def check_draws(num_samples: int, num_weights: int) -> None:
+    """Raise if predictions would draw too many weights."""
+    if num_samples > USUAL_DRAWS and num_samples * num_weights > MOST_WEIGHTS:
+        most = max(USUAL_DRAWS, MOST_WEIGHTS // num_weights)
+        raise ValueError(
+            f"num_predictive_samples must be at most {most:,} for {num_weights:,} weights; "
+            f"got num_predictive_samples={num_samples}."
+        )
 
 
 def default_alpha(num_rows: int, *, is_classes: bool) -> float:

@@ -20,6 +20,7 @@ TOLERANCE = 1e-4  # relative change of them at which to stop
 SMALLEST = 1e-10  # share that is more than rounding
 LEAST_NOISE = 1e-6  # variance relative to that of the targets
 HALF_A_COUNT = 0.5  # added so that counts that are all zero have a rate
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(9)
 LOG_SIZES = (-7.0, 12.0)  # of a negative binomial: from far wider than Poisson to the same
 
 Inputs = Float64[np.ndarray, "rows columns"]
@@ -29,11 +30,14 @@ Labels = Int[np.ndarray, " rows"]
 
 def constant_number(y: Numbers) -> Numbers:
     """A Gaussian with the mean and the variance (n − 1) of the other rows."""
-    num_rows = len(y)
-    centered = y - y.mean()
-    squares = np.sum(centered**2) - centered**2 * num_rows / (num_rows - 1)
-    variance = np.maximum(squares / max(1, num_rows - 2), LEAST_NOISE * np.var(y))
-    return _log_normal(centered * num_rows / (num_rows - 1), variance)
+    return _log_normal(*_left_out(y))
+
+
+def constant_rounded(y: Numbers) -> Numbers:
+    """The probability of a number between y − ½ and y + ½ under the same Gaussian."""
+    residual, variance = _left_out(y)
+    at_nodes = [_log_normal(residual + node / 2, variance) for node in NODES]
+    return np.logaddexp.reduce(at_nodes + np.log(WEIGHTS / 2)[:, None])
 
 
 def linear_number(X: Inputs, y: Numbers) -> Numbers:
@@ -105,6 +109,15 @@ def linear_count(X: Inputs, y: Numbers) -> Numbers:
         size = _count_size(y[training], rates)
         scores[test] = _log_count(y[test], new, size)
     return scores
+
+
+def _left_out(y: Numbers) -> tuple[Numbers, Numbers]:
+    """The residual of every row, and the variance, from the moments of the other rows."""
+    num_rows = len(y)
+    centered = y - y.mean()
+    squares = np.sum(centered**2) - centered**2 * num_rows / (num_rows - 1)
+    variance = np.maximum(squares / max(1, num_rows - 2), LEAST_NOISE * np.var(y))
+    return centered * num_rows / (num_rows - 1), variance
 
 
 def _log_normal(residual: np.ndarray, variance: np.ndarray) -> np.ndarray:

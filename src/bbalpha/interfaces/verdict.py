@@ -25,6 +25,7 @@ from bbalpha.data import Dataset
 from bbalpha.interfaces import simple_models
 from bbalpha.interfaces.freedom import real_pull
 from bbalpha.interfaces.network import scored_model_of
+from bbalpha.interfaces.settings import COUNTS
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import log_mean_exp
 
@@ -160,7 +161,7 @@ def _simple_scores(
         labels, num_classes = targets[:, 0], len(model.classes_)
         constant = simple_models.constant_class(labels, num_classes)
         return constant, simple_models.linear_class(inputs, labels, num_classes)
-    has_counts = model.__sklearn_tags__().target_tags.positive_only
+    has_counts = model.likelihood_ in COUNTS
     constant, linear = (
         (simple_models.constant_count, simple_models.linear_count)
         if has_counts

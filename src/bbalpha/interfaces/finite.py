@@ -1,0 +1,179 @@
+"""Predictions are finite numbers: checked when they are made, and when a model is loaded.
+
+A loaded model is a stranger's. Its inputs are clipped to limits and a draw of its weights lies
+within some deviations of their mean, which bounds the outputs of the network. If the bound is too
+large to exclude an overflow, as it may be for deep networks, a few rows are predicted as a test.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from bbalpha.engine.arrays import AnyArray
+from bbalpha.engine.layout import Layout
+from bbalpha.interfaces.bounded import Bounded
+from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.network import model_of, summarized
+from bbalpha.likelihoods import HeteroscedasticGaussian, Likelihood, StudentT
+from bbalpha.predictive import quantiles_at_tails, tails
+
+FARTHEST = 10.0  # deviations; jax's Gaussian draws reach 8.3 in 64 bits
+LARGEST = 1e15  # outputs whose squares, added over a million draws, are finite in float32
+LARGEST_LOG = 60.0  # of variances of which the same is true
+NUM_CORNERS = 32  # of the inputs, where a model that may overflow is tried
+FEWEST_DEGREES = 0.1  # of freedom of Student's t; the tails of fewer overflow
+LARGEST_LOG_COUNT = (
+    14.0  # about a million; quantiles of far larger counts are no numbers in float32
+)
+LEVELS = tails((0.05, 0.5, 0.95))
+NO_VARIANCE = 2.0  # degrees of freedom up to which Student's t has an infinite variance
+
+
+class NonFinitePredictionError(ValueError):
+    """Predictions of some rows are not finite.
+
+    Attributes:
+        rows: The numbers of these rows, from 0.
+    """
+
+    def __init__(self, rows: np.ndarray, num_rows: int):
+        """Store the rows, out of so many."""
+        self.rows = rows
+        super().__init__(
+            f"the predictions of {len(rows):,} of {num_rows:,} rows are not finite; "
+            f"the first is row {rows[0]}."
+        )
+
+
+def check_finite_rows(result: Any, allowed: float | None = None) -> None:
+    """Raise if an array has a row that is not finite; an infinity may be allowed.
+
+    Args:
+        result: A tree of arrays whose first axis is the rows.
+        allowed: The infinity that may occur, if any.
+    """
+    bad = np.zeros(len(jax.tree.leaves(result)[0]), bool)
+    for leaf in jax.tree.leaves(result):
+        is_wrong = ~(np.isfinite(leaf) | (leaf == allowed))
+        bad |= is_wrong.reshape(len(leaf), -1).any(axis=1)
+    if bad.any():
+        raise NonFinitePredictionError(np.flatnonzero(bad), len(bad))
+
+
+def checked_summary(result: Any, likelihood: Likelihood) -> Any:
+    """Means, variances, quantiles and so on, if they are finite as far as the noise allows."""
+    check_finite_rows(result, allowed=np.inf if has_infinite_variance(likelihood) else None)
+    return result
+
+
+def checked_densities(densities: np.ndarray) -> np.ndarray:
+    """Log-densities, if they are numbers; −∞ is one for a target far from its prediction."""
+    check_finite_rows(densities, allowed=-np.inf)
+    return densities
+
+
+def has_variance(scale: AnyArray) -> bool:
+    """Whether the square of the targets' unit is a number of full precision."""
+    with np.errstate(over="ignore", under="ignore"):
+        variance = np.square(scale)
+    return bool(np.all((variance >= np.finfo(float).tiny) & (variance < np.inf)))
+
+
+def has_infinite_variance(likelihood: Likelihood) -> bool:
+    """Whether the noise has tails so heavy that standard deviations are infinite."""
+    if not isinstance(likelihood, StudentT):
+        return False
+    return bool(np.any(np.exp(np.asarray(likelihood.log_degrees_of_freedom)) <= NO_VARIANCE))
+
+
+def check_predicts(estimator: Any) -> None:
+    """Raise if the predictions of a loaded estimator may overflow, and do so for some inputs."""
+    units, likelihood = estimator.input_units_, estimator.posterior_.hyperparams
+    if isinstance(likelihood, Bounded) and np.any(likelihood.lower > likelihood.upper):
+        raise ValueError(".hyperparams.lower exceeds .hyperparams.upper.")
+    if isinstance(likelihood, StudentT):
+        degrees = np.exp(np.asarray(likelihood.log_degrees_of_freedom, np.float64))
+        if np.any(degrees < FEWEST_DEGREES):
+            raise ValueError(f"its noise has fewer than {FEWEST_DEGREES} degrees of freedom.")
+    largest = _largest_output(estimator)
+    if largest < LARGEST and _is_calm(likelihood, largest):
+        return
+    function = _means if has_infinite_variance(likelihood) else _moments
+    summary = eqx.Partial(summarized, function, likelihood, ())
+    try:
+        with np.errstate(all="ignore"):
+            rows = units.transform(_corners(units))
+            check_finite_rows(estimator._over_draws(model_of(estimator.activation), rows, summary))
+    except ValueError:
+        raise ValueError(
+            "its weights, noise or units are so large that predictions are not finite."
+        ) from None
+
+
+def _corners(units: InputUnits) -> np.ndarray:
+    """Rows at the limits of the inputs: up to five columns in every combination, others in some."""
+    num_columns = len(units.mean)
+    if num_columns <= np.log2(NUM_CORNERS):
+        is_high = np.indices((2,) * num_columns).reshape(num_columns, -1).T == 1
+    else:
+        is_high = np.random.default_rng(0).random((NUM_CORNERS, num_columns)) < 0.5
+    rows = np.where(is_high, units.upper, units.lower)
+    return np.concatenate([rows, np.stack([units.mean, units.lower, units.upper])])
+
+
+def _largest_output(estimator: Any) -> float:
+    """A bound on the outputs for all inputs and draws, by the norms of inputs and weights."""
+    units, q = estimator.input_units_, estimator.posterior_.q
+    shapes = estimator._network().shapes()
+    with np.errstate(all="ignore"):
+        reach = np.maximum(np.abs(units.lower - units.mean), np.abs(units.upper - units.mean))
+        inputs = float(np.linalg.norm(reach / units.scale))
+        largest = np.abs(np.asarray(q.mean, np.float64))
+        largest += FARTHEST * np.sqrt(np.asarray(q.variance, np.float64))
+        ends = np.cumsum(Layout.of(shapes).sizes)[:-1]
+        found = [float(np.linalg.norm(piece)) for piece in np.split(largest, ends)]
+        norms = jax.tree.unflatten(jax.tree.structure(shapes), found)
+        size = inputs
+        for norm, layer in zip(norms["hidden"], shapes["hidden"], strict=True):
+            # No activation of x exceeds |x| by more than 1.
+            size = norm["weights"] * size + norm["biases"] + layer["biases"].size ** 0.5
+        return max(
+            head["weights"] * size + head["biases"] + head.get("skip", 0.0) * inputs
+            for head in norms["heads"]
+        )
+
+
+def _is_calm(likelihood: Any, largest: float) -> bool:
+    """Whether means and variances cannot overflow for outputs up to the largest."""
+    inner = likelihood.likelihood if isinstance(likelihood, Bounded) else likelihood
+    logs = [np.abs(leaf).max(initial=0) for leaf in jax.tree.leaves(inner)]
+    if isinstance(likelihood, Bounded):
+        limits = np.asarray(likelihood.upper, np.float64)
+        if max(np.abs(limits).max(), np.abs(likelihood.lower).max()) > LARGEST:
+            return False
+        if isinstance(inner, HeteroscedasticGaussian):  # whose first outputs are no logarithms
+            limits = limits[len(limits) // 2 :]
+        # Beyond a limit, outputs grow like a logarithm.
+        highest = np.maximum(limits, 0) + np.log1p(largest + np.abs(limits))
+        logs.append(highest.max(initial=0))
+        if not isinstance(inner, HeteroscedasticGaussian) and logs[-1] > LARGEST_LOG_COUNT:
+            return False
+    # A variance may be the square of a rate or of a scale.
+    return bool(2 * sum(logs) <= LARGEST_LOG)
+
+
+def _moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, ...]:
+    """Means and variances of the outputs and of the targets."""
+    return *_means(likelihood, outputs), jnp.mean(likelihood.variance(outputs), axis=0)
+
+
+def _means(likelihood: Likelihood, outputs: Array) -> tuple[Array, ...]:
+    """The same without the variance of the targets, for noise that has none."""
+    moments = jnp.mean(outputs, axis=0), jnp.var(outputs, axis=0)
+    if isinstance(likelihood, Bounded):
+        moments = *moments, quantiles_at_tails(likelihood, outputs, *LEVELS)
+    return *moments, jnp.mean(likelihood.mean(outputs), axis=0)
