@@ -5,12 +5,16 @@
     python benchmarks/killed.py --cost
 
 Every round starts in an empty folder. The fit is killed at a moment drawn uniformly from its
-duration, started again, killed again, and so on, until it ends by itself. `--cost` compares the
-processor time of a fit with and without checkpoints, in alternation.
+processor time, which a busy machine does not change; it is started again, killed again, and so on,
+until it ends by itself. Each round adds a line to a file in `results/`; the same command goes on
+after the last of them. `--cost` compares the processor time of a fit with and without checkpoints,
+in alternation. Linux only, whose /proc tells the processor time of a process.
 """
 
 import argparse
 import hashlib
+import json
+import os
 import random
 import signal
 import statistics
@@ -19,11 +23,15 @@ import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
 
-NUM_EPOCHS = 3000
+NUM_EPOCHS = 5000
+LINEAR, NETWORK = (5, 1), (5, 20, 1)  # sizes of layers
+RESULTS = Path("results")
+TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
 
 
-def fit(folder=None, num_epochs=NUM_EPOCHS, seconds=0.1):
+def fit(folder=None, sizes=LINEAR, num_epochs=NUM_EPOCHS, seconds=0.1):
     import jax
     import jax.numpy as jnp
 
@@ -38,11 +46,12 @@ def fit(folder=None, num_epochs=NUM_EPOCHS, seconds=0.1):
     warnings.simplefilter("ignore")
     return bb.fit(
         log_likelihood,
-        bb.init_mlp((5, 20, 1), key=jax.random.key(3)),
+        bb.init_mlp(sizes, key=jax.random.key(3)),
         bb.Dataset(inputs, targets),
         key=jax.random.key(0),
         hyperparams=bb.Gaussian(),
         num_samples=10,
+        batch_size=32,
         num_epochs=num_epochs,
         checkpoint=folder and bb.Checkpoint(folder, seconds=seconds),
         progress=False,
@@ -60,9 +69,46 @@ def digest_of(posterior):
     return found.hexdigest()
 
 
-def started(folder):
-    command = [sys.executable, __file__, "--fit", folder]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def signalled(command, number=None, moment=0.0, **settings):
+    """Run a command and send it a signal, if any, after so many seconds of processor time.
+
+    Returns:
+        The exit code, negative if a signal has ended the process; standard output and error; and
+        whether the process was still running when the signal was sent.
+    """
+    settings = {"stdout": subprocess.PIPE, "text": True} | settings
+    with subprocess.Popen(command, **settings) as process:
+        if number is not None:
+            while process.poll() is None and processor_time(process.pid) < moment:
+                time.sleep(TICK)
+            time.sleep(random.uniform(0, 2 * TICK))  # the clock has ticks
+        running = number is not None and process.poll() is None
+        if running:
+            process.send_signal(number)
+        out, err = process.communicate()
+        return process.returncode, out, err, running
+
+
+def processor_time(process):
+    """The seconds of a running process, or infinity if it has just ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("inf")
+    return (int(fields[11]) + int(fields[12])) * TICK
+
+
+def time_of(command, **settings):
+    """The exit code and output of an undisturbed command, and its processor time."""
+    before = os.times()
+    code, out, _, _ = signalled(command, **settings)
+    after = os.times()
+    used = sum(after[2:4]) - sum(before[2:4])
+    return code, out, used
+
+
+def command_of(folder):
+    return [sys.executable, __file__, "--fit", folder]
 
 
 def survive(number, duration, random_moments):
@@ -70,41 +116,51 @@ def survive(number, duration, random_moments):
     num_kills = 0
     with tempfile.TemporaryDirectory() as folder:
         while True:
-            process = started(folder)
-            try:
-                out, _ = process.communicate(timeout=random_moments.uniform(0, duration))
-            except subprocess.TimeoutExpired:
-                process.send_signal(number)
-                out, _ = process.communicate()
-            if process.returncode == 0:
+            moment = random_moments.uniform(0, duration)
+            code, out, _, _ = signalled(command_of(folder), number, moment)
+            if code == 0:
                 return out.strip(), num_kills
-            if process.returncode != -number:
-                raise SystemExit(f"the fit ended with code {process.returncode}: {out}")
+            if code != -number:
+                raise SystemExit(f"the fit ended with code {code}: {out}")
             num_kills += 1
 
 
 def kill(num_kills, number):
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        expected = started(folder).communicate()[0].strip()
-    duration = 1.1 * (time.perf_counter() - start)
-    random_moments = random.Random(0)
-    done, fits = 0, 0
-    while done < num_kills:
-        found, times = survive(number, duration, random_moments)
-        done, fits = done + times, fits + 1
-        if found != expected:
-            raise SystemExit(f"fit {fits} differs after {times} kills")
-        print(f"{fits} fits, {done} kills by {number.name}: all identical", flush=True)
+        code, expected, duration = time_of(command_of(folder))
+    if code != 0:
+        raise SystemExit(f"the undisturbed fit ended with code {code}")
+    record = Record(f"killed-{number.name}.jsonl")
+    while (done := sum(line["kills"] for line in record.lines)) < num_kills:
+        found, times = survive(number, 1.1 * duration, random.Random(len(record.lines)))
+        record.add(kills=times, hash=found)
+        print(f"fit {len(record.lines)}: {done + times} kills by {number.name}", flush=True)
+    same = sum(line["hash"] == expected.strip() for line in record.lines)
+    print(f"{done} kills by {number.name}; {same} of {len(record.lines)} fits identical")
+
+
+class Record:
+    """Lines of JSON in a file, read at the start and added to."""
+
+    def __init__(self, name):
+        RESULTS.mkdir(exist_ok=True)
+        self.path = RESULTS / name
+        text = self.path.read_text() if self.path.exists() else ""
+        self.lines = [json.loads(line) for line in text.splitlines()]
+
+    def add(self, **facts):
+        self.lines.append(facts)
+        with self.path.open("a") as file:
+            file.write(json.dumps(facts) + "\n")
 
 
 def cost(num_epochs=100_000, repeats=3, seconds=10.0):
     def cpu_time(folder):
         start = time.process_time()
-        fit(folder, num_epochs=num_epochs, seconds=seconds)
+        fit(folder, NETWORK, num_epochs, seconds)
         return time.process_time() - start
 
-    fit(num_epochs=3)
+    fit(sizes=NETWORK, num_epochs=3)
     ratios = []
     for _ in range(repeats):
         without = cpu_time(None)

@@ -3,12 +3,15 @@
 import importlib.util
 import sys
 
+from bbalpha.engine.leaving import finish, leave_at_signals
+
 NEEDED = ("matplotlib", "pandas", "pyarrow", "typer")  # the libraries of the extra `cli`
 EXIT_CODE = 2  # as for every mistake that the user can correct
 
 
 def main() -> None:
     """Run the command line, or say what to install if its libraries are missing."""
+    leave_at_signals()
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         names = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
@@ -21,7 +24,10 @@ def main() -> None:
 
     from bbalpha.cli import app
 
-    app(prog_name="bbalpha")
+    try:
+        app(prog_name="bbalpha")
+    finally:
+        finish()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
 """Facts about the way in and out: help, typer's own errors, and streams that are closed or odd."""
 
 import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +60,45 @@ def test_an_encoding_without_greek_letters_is_no_obstacle(started):
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert r"\u03b1-divergence" in out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("args", [["--help"], ["inspect"], ["inspect", "--json"]])
+def test_a_full_device_for_standard_output_is_told(started, prices, args):
+    with Path("/dev/full").open("w") as full:
+        process = started(*args, *([prices] if "inspect" in args else []), stdout=full)
+        _, err = process.communicate()
+    assert process.returncode == 2
+    assert err == "Error: standard output cannot be written: no space left on device.\n"
+
+
+def test_a_closed_standard_output_is_told():
+    command = ["sh", "-c", 'exec "$0" -m bbalpha --help >&-', sys.executable]
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (2, "Error: standard output is closed.\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_remarks_that_cannot_be_written_cost_nothing(started):
+    with Path("/dev/full").open("w") as full:
+        process = started("inspect", "nowhere", stderr=full)
+        process.communicate()
+    assert process.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "details"),
+    [
+        (MemoryError(), ""),
+        (MemoryError("Unable to allocate 7 TiB."), r" \(Unable to allocate 7 TiB\)"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory."), r" \(RESOURCE_EXHAUSTED: Out of.*\)"),
+    ],
+)
+def test_want_of_memory_is_told(run, monkeypatch, folder, prices, error, details):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr("bbalpha.cli.saved.read_model", fail)
+    result = run("predict", prices, folder / "prices.csv")
+    assert result.exit_code == 2
+    assert re.fullmatch(f"Error: there is not enough memory{details}\\.\n", result.stderr)

@@ -76,9 +76,24 @@ def test_evaluate_scores_classes(folder, states, done, encoded, scores):
     assert "error rate" in done("evaluate", states, folder / "states.csv.gz").stdout
 
 
-def test_a_single_row_has_no_standard_error(folder, states, tmp_path, scores):
+def test_a_single_row_has_no_standard_error(folder, states, tmp_path, scores, done):
     write_table(read_table(folder / "states.csv.gz").slice(0, 1), tmp_path / "one.csv")
     assert scores(states, tmp_path / "one.csv")["log_likelihood_standard_error"] is None
+    assert "nan" not in done("evaluate", states, tmp_path / "one.csv").stdout
+
+
+def test_a_target_without_a_finite_density_is_named(folder, prices, tmp_path, refused):
+    frame = read_table(folder / "prices.csv").to_pandas()
+    frame.loc[3, "price"] = "1e25"
+    write_table(frame, tmp_path / "far.csv")
+    message = refused(tmp_path, "evaluate", prices, tmp_path / "far.csv")
+    assert message == "1 row of 40 has no finite prediction or score: row 4."
+    frame.loc[3, "price"] = "1e45"
+    write_table(frame, tmp_path / "far.csv")
+    message = refused(tmp_path, "evaluate", prices, tmp_path / "far.csv")
+    assert re.match(
+        r"inputs\.targets must lie between .* the range of float32; got .*e\+4", message
+    )
 
 
 def test_a_target_is_needed_to_evaluate(folder, prices, tmp_path, refused):

@@ -161,7 +161,7 @@ def target(name="y", *options):
         (
             GOOD,
             target("y", "--likelihood", "x"),
-            "--likelihood must be hetero.* or probit; got",
+            "--likelihood must be auto, hetero.* or probit; got",
         ),
         (GOOD, target("y", "--task", "rank"), "--task must be regression or class.*; got 'rank'"),
         (GOOD, target("y", "--plot", "p.xyz"), "--plot must end in .png, .pdf or .svg; got p.xyz"),

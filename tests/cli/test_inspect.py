@@ -81,6 +81,17 @@ def test_metadata_of_the_wrong_kind_are_refused(prices, tmp_path, refused, chang
     assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata are not")
 
 
+def test_texts_of_a_file_are_printable(prices, tmp_path, done):
+    _, metadata = model_file.read(prices)
+    metadata["info"]["stopped"] = "\x1b[2J\x9b31m\u202efinished"
+    path = tmp_path / "m.safetensors"
+    model_file.write(path, bb.BBAlphaRegressor.load(prices).posterior_, metadata)
+    for options in ((), ("--json",)):
+        shown = done("inspect", path, *options).stdout
+        assert "finished" in shown
+        assert shown.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

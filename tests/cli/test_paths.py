@@ -15,6 +15,8 @@ TABLE = "x,y\n1,2\n2,3\n3,5\n4,4\n"
         (["-o", "hard.csv"], "--output must not be another file of the command; got hard.csv"),
         (["-o", "no/m.safetensors"], "--output must be a file that can be written; got no/m.safe"),
         (["-o", "x" * 300], "--output must be a file that can be written; got x.*name too long"),
+        (["-o", "dangling"], "--output must be a file that can .*got dangling: no such file or"),
+        (["-o", "loop"], "--output must be a file that can be .*got loop: .*symbolic links"),
         (["-o", "table.csv/m"], "--output must be a file that can be .*/m: not a directory"),
         (["-o", "."], r"--output must be a file; got the folder \."),
         (["-o", "/dev/null"], "--output must be a file; got the device /dev/null"),
@@ -31,6 +33,8 @@ def test_outputs_are_checked_before_the_table_is_read(
     (tmp_path / "link.csv").symlink_to("table.csv")
     (tmp_path / "hard.csv").hardlink_to("table.csv")
     (tmp_path / "table.png").hardlink_to("table.csv")
+    (tmp_path / "dangling").symlink_to("nowhere/m.safetensors")
+    (tmp_path / "loop").symlink_to("loop")
     assert re.search(message, refused(tmp_path, "fit", "table.csv", "--target", "y", *options))
 
 

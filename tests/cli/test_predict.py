@@ -13,6 +13,9 @@ import pytest
 import bbalpha as bb
 from bbalpha.cli.options import quantile_levels
 from bbalpha.cli.predict import DEFAULT_QUANTILES
+from bbalpha.cli.saved import CLASSES
+from bbalpha.interfaces import estimator_file
+from bbalpha.interfaces.finite import NonFinitePredictionError
 from bbalpha.tables import read_table, write_table
 
 
@@ -175,3 +178,48 @@ def test_predict_prints_one_json_object(folder, prices, done, tmp_path):
     facts = json.loads(result.stdout)
     assert (facts["predictions"], facts["output"]) == (None, str(output))
     assert output.exists()
+
+
+FORMULAS = ["+1+cmd", "=cmd|' /C calc'!A0"]
+
+
+@pytest.fixture(scope="module")
+def formulas(tmp_path_factory, states):
+    """A model whose labels a spreadsheet would run, and a table with such names of rows."""
+    folder = tmp_path_factory.mktemp("formulas")
+    estimator, table = estimator_file.read(states, CLASSES)
+    estimator.classes_ = np.array(FORMULAS)
+    table["target"]["classes"] = FORMULAS
+    estimator_file.write(folder / "m.safetensors", estimator, table)
+    frame = pandas.DataFrame({"size": [50, 60], "color": "red", "built": "2000-01-05"})
+    frame.insert(0, "@id", ["-2", "two"])
+    frame.to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+def test_labels_are_copied_as_they_are_or_safe_for_spreadsheets(formulas, done):
+    command = ("predict", formulas / "m.safetensors", formulas / "new.csv", "--id", "@id")
+    plain = pandas.read_csv(io.StringIO(done(*command).stdout), dtype=str)
+    safe = pandas.read_csv(io.StringIO(done(*command, "--spreadsheet").stdout), dtype=str)
+    assert list(plain) == ["@id", "prediction", *(f"p_{label}" for label in FORMULAS)]
+    assert list(safe) == ["'@id", *list(plain)[1:]]
+    assert set(plain["prediction"]) <= set(FORMULAS)
+    assert safe["prediction"].tolist() == [f"'{label}" for label in plain["prediction"]]
+    assert safe["'@id"].tolist() == ["'-2", "two"]
+    assert safe.iloc[:, 2:].equals(plain.iloc[:, 2:])
+
+
+def test_a_cell_beyond_float32_is_clipped_like_others(prices, tmp_path, done, written):
+    new = "size,color,built\n1e39,red,2000-01-05\n-1e300,red,2000-01-05\n"
+    found = done("predict", prices, written(tmp_path, new), "--json").stdout
+    values = [list(row.values()) for row in json.loads(found)["predictions"]]
+    assert np.isfinite(np.array(values, float)).all()
+
+
+def test_predictions_that_are_not_finite_are_refused(prices, folder, refused, monkeypatch):
+    def overflowing(*args, **settings):
+        raise NonFinitePredictionError(np.array([1, 4]), 40)
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "_described", overflowing)
+    message = refused(folder, "predict", prices, folder / "prices.csv")
+    assert message == "2 rows of 40 have no finite prediction or score: rows 2 and 5."

@@ -1,12 +1,14 @@
 """Facts about fits that do not end as planned."""
 
 import json
+import signal
 
 import jax
 import numpy as np
 import pytest
 
 import bbalpha as bb
+from bbalpha.files import model_file
 
 NAMES = ("whole", "cut")
 
@@ -83,6 +85,50 @@ def test_a_fit_that_is_interrupted_before_its_first_step_writes_nothing(
     assert result.exit_code == 130
     assert result.stderr == "Interrupted before the first step; no model was written.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_that_is_interrupted_amid_compilation_writes_nothing(
+    folder, tmp_path, monkeypatch, run, options, terminal
+):
+    fit = bb.BBAlphaRegressor.fit
+
+    def interrupted(self, X, y, **settings):
+        signal.raise_signal(signal.SIGINT)
+        return fit(self, X, y, **settings)
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "fit", interrupted)
+    result = run("fit", folder / "prices.csv", *options, "--hidden", "none")
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted before the first step; no model was written.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_being_written_is_written_to_the_end(
+    folder, prices, tmp_path, monkeypatch, run, options, terminal
+):
+    fitted, path = bb.BBAlphaRegressor.load(prices), tmp_path / "m.safetensors"
+
+    def fit(self, X, y, **settings):
+        vars(self).update(vars(fitted))
+
+    def interrupted(path, tree, metadata, write=model_file.write):
+        signal.raise_signal(signal.SIGINT)
+        write(path, tree, metadata)
+
+    monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fit)
+    monkeypatch.setattr(model_file, "write", interrupted)
+    result = run("fit", folder / "prices.csv", *options)
+    assert result.exit_code == 130
+    assert result.stderr.endswith(f"Interrupted; the model is in {path}.\n")
+    assert model_file.read(path)[1] == model_file.read(prices)[1]
+
+
+@pytest.fixture
+def terminal():
+    """Handlers as in a terminal; pytest may run in the background, where SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_energy_that_is_not_finite_is_told(

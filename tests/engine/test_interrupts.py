@@ -33,6 +33,39 @@ def test_a_second_ctrl_c_does_not_wait():
             signal.raise_signal(signal.SIGINT)
 
 
+def test_a_second_ctrl_c_is_answered_as_it_was_before_the_block():
+    numbers = []
+    signal.signal(signal.SIGINT, lambda number, frame: numbers.append(number))
+    with deferred(signal.SIGINT) as arrived, deferred(signal.SIGINT):
+        signal.raise_signal(signal.SIGINT)
+        assert numbers == []
+        signal.raise_signal(signal.SIGINT)
+        assert numbers == [signal.SIGINT]
+        assert arrived() == signal.SIGINT
+    assert numbers == [signal.SIGINT]
+
+
+def test_an_inner_block_knows_what_has_arrived_in_the_outer_one():
+    with deferred(signal.SIGINT) as outer:
+        signal.raise_signal(signal.SIGINT)
+        with deferred(signal.SIGINT, signal.SIGTERM) as inner:
+            assert inner() == signal.SIGINT
+            signal.raise_signal(signal.SIGTERM)
+        assert outer() == signal.SIGTERM
+    with deferred(signal.SIGINT) as later:
+        assert later() is None
+
+
+def test_a_signal_that_nobody_was_told_of_is_raised_after_the_block():
+    done = []
+    with pytest.raises(KeyboardInterrupt), deferred(signal.SIGINT) as arrived:  # noqa: PT012
+        assert arrived() is None
+        with deferred(signal.SIGINT):
+            signal.raise_signal(signal.SIGINT)
+        done.append("the block")
+    assert done == ["the block"]
+
+
 def test_an_ignored_signal_stays_ignored():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with deferred(signal.SIGINT) as arrived:

@@ -1,5 +1,6 @@
 """A file is replaced as a whole at the end of the block, or not at all."""
 
+import errno
 import multiprocessing
 import os
 import stat
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bbalpha.files import replacing
-from bbalpha.files.atomic import PREFIX
+from bbalpha.files import atomic, replacing
+from bbalpha.files.atomic import PREFIX, check_writable, remove_own_files
 
 SECONDS = 30.0  # to wait for a thread or a process that needs milliseconds
 ROUNDS = 50  # of writers that compete for one path
@@ -97,6 +98,92 @@ def test_a_killed_process_keeps_the_old_file_and_leaves_a_recognizable_name(path
     assert path.read_text() == "old"
     leftover, _ = names_in(path.parent)
     assert leftover.startswith(PREFIX)
+    write(path.with_name("another"), "new")
+    assert names_in(path.parent) == ["another", "result.txt"]
+
+
+def name_of(process, machine=None):
+    """The name of a temporary file of a process."""
+    return f"{PREFIX}{machine or atomic._machine()}-{process}-0123456789abcdef.txt"
+
+
+@pytest.fixture
+def ended_process():
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+def test_the_next_write_removes_what_ended_processes_left(path, ended_process):
+    (path.parent / name_of(ended_process)).touch()
+    (path.parent / name_of(2**40)).touch()  # beyond every number
+    (path.parent / name_of(os.getpid())).touch()  # of an earlier process with our number
+    kept = path.parent / "kept"
+    kept.touch()
+    (path.parent / name_of(f"{ended_process}-link")).symlink_to(kept)
+    folder = path.parent / name_of(f"{ended_process}-folder")
+    folder.mkdir()
+    (folder / "result.txt").touch()
+    write(path, "new")
+    assert names_in(path.parent) == ["kept", "result.txt"]
+
+
+def test_what_a_living_process_writes_stays(path):
+    names = [name_of(os.getppid()), name_of(1), "result.txt"]
+    for name in names[:-1]:
+        path.with_name(name).touch()
+    with replacing(path) as outer:
+        outer.write_text("outer")
+        write(path, "inner")  # sweeps, too
+    assert path.read_text() == "outer"
+    assert names_in(path.parent) == sorted(names)
+
+
+@pytest.mark.parametrize("machine", ["00000000", "unknown"])
+def test_what_another_machine_writes_stays_for_a_day(path, ended_process, machine):
+    young, old = (path.with_name(name_of(ended_process, machine) + end) for end in ("1", "2"))
+    for leftover in (young, old):
+        leftover.touch()
+    day_before = old.stat().st_mtime - 24 * 3600 - 60
+    os.utime(old, (day_before, day_before))
+    write(path, "new")
+    assert names_in(path.parent) == sorted([young.name, "result.txt"])
+
+
+def test_a_process_that_leaves_at_once_can_remove_its_own_files(path):
+    with replacing(path) as temporary:
+        temporary.write_text("half of")
+        remove_own_files()
+        assert names_in(path.parent) == []
+        temporary.write_text("new")
+
+
+def test_a_forked_process_leaves_the_files_of_its_parent_alone(path, monkeypatch):
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        with monkeypatch.context() as child:
+            child.setattr(os, "getpid", lambda: 1)
+            remove_own_files()
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize(("number", "text"), [(errno.EIO, "old"), (errno.EINVAL, "new")])
+def test_only_a_disk_that_fails_is_an_error(path, monkeypatch, number, text):
+    """A file system that cannot flush is not."""
+
+    def fail(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", fail)
+    if text == "new":
+        write(path, "new")
+    else:
+        with pytest.raises(OSError, match=r"Input/output error: .*result\.txt'$"):
+            write(path, "new")
+    assert path.read_text() == text
+    assert names_in(path.parent) == ["result.txt"]
 
 
 def test_the_temporary_file_lies_in_the_same_folder_with_the_same_suffixes(tmp_path):
@@ -104,6 +191,19 @@ def test_the_temporary_file_lies_in_the_same_folder_with_the_same_suffixes(tmp_p
         assert temporary.parent == tmp_path
         assert temporary.name.startswith(PREFIX)
         assert temporary.suffixes == [".csv", ".gz"]
+
+
+def test_a_link_planted_under_the_temporary_name_is_not_followed(path, monkeypatch):
+    """Even if the random name could be foreseen."""
+    monkeypatch.setattr(atomic.secrets, "token_hex", lambda num_bytes: "0" * num_bytes)
+    monkeypatch.setattr(atomic, "remove_leftovers", lambda folder: None)
+    victim = path.with_name("victim")
+    victim.write_text("old")
+    path.with_name(atomic._temporary_name(path)).symlink_to(victim)
+    with pytest.raises(FileExistsError, match=r"File exists: .*result\.txt'$"):
+        write(path, "new")
+    assert victim.read_text() == "old"
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
@@ -154,6 +254,17 @@ def test_a_symbolic_link_stays_one_and_its_target_is_replaced(tmp_path, content)
     assert target.read_text() == "new"
     assert names_in(target.parent) == ["target"]
     assert names_in(tmp_path) == ["folder", "link"]
+
+
+@pytest.mark.parametrize("function", [check_writable, lambda path: write(path, "new")])
+def test_a_circle_of_links_is_an_error_and_stays(path, function):
+    other = path.with_name("other")
+    path.symlink_to(other)
+    other.symlink_to(path)
+    with pytest.raises(OSError, match=r"Too many levels of symbolic links: .*result\.txt'$"):
+        function(path)
+    assert path.is_symlink()
+    assert names_in(path.parent) == ["other", "result.txt"]
 
 
 def test_a_pipe_is_written_to_and_stays_one(tmp_path):
@@ -291,3 +402,32 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_is_left_alone(folder_of
     assert raised.value.filename == str(path)
     assert names_in(folder_of_others) == ["result.txt"]
     assert (folder_of_others / "result.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_path_that_can_be_written_is_proven_without_a_trace(tmp_path, name):
+    check_writable(tmp_path / name)
+    assert names_in(tmp_path) == []
+    write(tmp_path / name, "old")
+    check_writable(tmp_path / name)
+    assert names_in(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "old"
+
+
+def test_a_link_is_proven_where_it_points_to(tmp_path):
+    (tmp_path / "good").symlink_to(tmp_path / "target")
+    check_writable(tmp_path / "good")
+    (tmp_path / "bad").symlink_to(tmp_path / "nowhere" / "target")
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: .*bad'$"):
+        check_writable(tmp_path / "bad")
+    (tmp_path / "long").symlink_to("x" * 256)
+    with pytest.raises(OSError, match=r"File name too long: .*long'$"):
+        check_writable(tmp_path / "long")
+    assert names_in(tmp_path) == ["bad", "good", "long"]
+
+
+@pytest.mark.parametrize("name", ["result.txt", "new.txt"])
+def test_a_folder_that_cannot_be_written_is_found_out_at_once(folder_of_others, name):
+    with pytest.raises(PermissionError, match=rf"Permission denied: .*{name}'$"):
+        check_writable(folder_of_others / name)
+    assert names_in(folder_of_others) == ["result.txt"]

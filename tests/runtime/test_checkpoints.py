@@ -16,6 +16,7 @@ import pytest
 
 import bbalpha as bb
 from bbalpha.files import model_file
+from bbalpha.files.atomic import _machine
 
 pytestmark = pytest.mark.filterwarnings("ignore::bbalpha.ConvergenceWarning")
 
@@ -194,8 +195,7 @@ def test_another_jax_may_print_programs_in_another_way(folder, monkeypatch):
 
 
 def test_only_the_newest_are_kept_and_leftovers_are_removed(tmp_path):
-    leftover = tmp_path / ".bbalpha-0123.safetensors"
-    leftover.touch()
+    (tmp_path / f".bbalpha-{_machine()}-{2**40}-0123.safetensors").touch()
     fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0, keep=3))
     assert len(files_of(tmp_path)) == 3
     assert sorted(tmp_path.iterdir()) == files_of(tmp_path)

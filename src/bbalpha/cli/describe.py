@@ -38,13 +38,18 @@ def network_in_words(model: Model) -> str:
     hidden = "-".join(map(str, estimator.hidden_layer_sizes))
     layers = f"hidden units {hidden}" if hidden else "linear"
     alpha = "" if estimator.alpha == "auto" else f", α = {estimator.alpha:g}"
-    return f"{layers}{alpha}, {_likelihood_name(estimator)} likelihood"
+    name = _likelihood_name(estimator)
+    is_chosen = estimator.likelihood == "auto" and name != estimator._likelihoods[0]
+    reason = " (the targets look like counts)" if is_chosen else ""
+    return f"{layers}{alpha}, {name} likelihood{reason}"
 
 
 def _likelihood_name(estimator: Any) -> str:
     """The name of the likelihood, even if the choice was left to the estimator."""
-    name = estimator.likelihood
-    return estimator._likelihoods[0] if name == "auto" else name
+    if estimator.likelihood != "auto":
+        return estimator.likelihood
+    default = estimator._likelihoods[0]
+    return getattr(estimator, "likelihood_", default)
 
 
 def _named(words: list[str]) -> str:

@@ -1,6 +1,9 @@
 """Doors: a mistake of the user is answered with one sentence and exit code 2."""
 
+import contextlib
+import errno
 import io
+import os
 import sys
 import traceback
 import warnings
@@ -11,8 +14,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from bbalpha.cli.printing import note
+
 EXIT_CODE = 2  # for everything that the user can correct
 INTERRUPTED = 130  # after Ctrl-C, by a convention of shells
+CLOSED_PIPE = 1  # as typer has it
+FAILED_WRITES = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"  # what jax says
 OWN = ("bbalpha", "sklearn")  # packages, bbalpha's siblings included, whose errors address users
 
 
@@ -40,16 +48,14 @@ class Commands(TyperGroup):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without an α
         try:
+            if sys.stdout is None:
+                raise Refusal("standard output is closed.")
             code = super().main(*args, standalone_mode=False, **extra)
-        except Refusal as refusal:
-            typer.echo(f"Error: {' '.join(refusal.message.splitlines())}", err=True)
-            code = EXIT_CODE
-        except typer.TyperException as error:  # typer's own: no such option, a missing argument
-            typer.echo(f"Error: {error.format_message()}", err=True)
-            context = getattr(error, "ctx", None)
-            command = context.command_path if context else self.name
-            typer.echo(f"Try '{command} --help' for help.", err=True)
-            code = EXIT_CODE
+            sys.stdout.flush()
+        except (typer.TyperException, OSError, MemoryError, RuntimeError) as error:
+            code, sentences = _answer(error, self.name)
+            for sentence in sentences:
+                note(sentence)
         sys.exit(code)
 
 
@@ -84,8 +90,7 @@ def plain_warnings(quiet: bool) -> Iterator[None]:
     """Show warnings as sentences on standard error, or not at all."""
 
     def show(message: Warning | str, *_: Any) -> None:
-        if not quiet:
-            typer.echo(f"Warning: {message}", err=True)
+        note(f"Warning: {message}", quiet)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -99,3 +104,34 @@ def _is_own(error: Exception) -> bool:
         return False
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__", "").startswith(OWN)
+
+
+def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
+    """The exit code and the sentences for an error, which is raised again if it is a defect."""
+    if isinstance(error, Refusal):
+        return EXIT_CODE, [f"Error: {' '.join(error.message.splitlines())}"]
+    if isinstance(error, typer.TyperException):  # its own: no such option, a missing argument
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else program
+        return EXIT_CODE, [f"Error: {error.format_message()}", f"Try '{command} --help' for help."]
+    if isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error):
+        return EXIT_CODE, [f"Error: there is not enough memory{_in_brackets(str(error))}."]
+    # Errors of files have their names; what is left is standard output.
+    if isinstance(error, OSError) and error.filename is None and error.errno in FAILED_WRITES:
+        _give_up_output()
+        if error.errno == errno.EPIPE:  # whoever read the output has seen enough
+            return CLOSED_PIPE, []
+        reason = os.strerror(error.errno).lower()
+        return EXIT_CODE, [f"Error: standard output cannot be written: {reason}."]
+    raise error
+
+
+def _give_up_output() -> None:
+    """Let what was not written go nowhere, or Python tries again when it ends, and complains."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_brackets(text: str) -> str:
+    first = text.splitlines()[0].rstrip(".") if text.strip() else ""
+    return f" ({first})" if first else ""

@@ -83,6 +83,8 @@ def evaluate_model(
 
 def _facts(scores: dict[str, Any]) -> dict[str, str]:
     """The scores in words."""
-    likelihood = "{log_likelihood:.4f} ± {log_likelihood_standard_error:.4f}".format(**scores)
+    likelihood = f"{scores['log_likelihood']:.4f}"
+    if scores["rows"] > 1:  # one row says nothing about the spread
+        likelihood += f" ± {scores['log_likelihood_standard_error']:.4f}"
     others = {NAMES[name]: f"{scores[name]:.4g}" for name in NAMES if name in scores}
     return {"rows": f"{scores['rows']:,}", "log-likelihood per row": likelihood} | others

@@ -25,6 +25,7 @@ from bbalpha.cli.options import (
 from bbalpha.cli.paths import check_input, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
+from bbalpha.engine.leaving import say_when_leaving
 
 LIKELIHOODS = {
     "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
@@ -96,9 +97,11 @@ def fit_table(
         str | None,
         typer.Option(
             metavar="NAME",
-            parser=choice("--likelihood", sum(LIKELIHOODS.values(), ())),
-            help="For numbers: heteroscedastic (default), gaussian or student_t; for counts: "
-            "poisson or negative_binomial; for classes: softmax (default) or probit.",
+            parser=choice("--likelihood", ("auto", *sum(LIKELIHOODS.values(), ()))),
+            help="For numbers: heteroscedastic, gaussian or student_t; for counts: poisson or "
+            "negative_binomial; for classes: softmax or probit. The default, auto, is "
+            "negative_binomial for numbers that look like counts, heteroscedastic for others, and "
+            "softmax.",
         ),
     ] = None,
     text: Text = None,
@@ -201,6 +204,7 @@ def fit_table(
     settings = {name: value for name, value in given.items() if value is not None}
     settings |= {"early_stopping": early_stopping, "random_state": seed}
     settings["verbose"] = not quiet and not json
+    say_when_leaving("; no model was written.")
     check_input(data)
     started = time.perf_counter()
 
@@ -210,7 +214,8 @@ def fit_table(
     _check_outputs(data, path, plot)
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table = read_training_table(data, columns, quiet or json)
-    check_likelihood(likelihood, LIKELIHOODS[table.target.task], table)
+    named = None if likelihood == "auto" else likelihood
+    check_likelihood(named, LIKELIHOODS[table.target.task], table)
     reading = time.perf_counter() - started
     if path.exists() and not force:
         from bbalpha.cli.replacing import check_replaceable

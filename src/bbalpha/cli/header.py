@@ -13,6 +13,7 @@ import numpy as np
 from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.printing import count
 from bbalpha.files import model_file
+from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import listing
 
 NUM_CLASSES = 10  # classes that are named
@@ -66,7 +67,7 @@ def facts_in_words(facts: dict[str, Any]) -> dict[str, str]:
     }
     if facts["likelihood"] is None:
         words = {name: words[name] for name in words if name not in ("network", "prior", "seed")}
-    words = {name: model_file.one_line(text) for name, text in words.items() if text}
+    words = {name: one_line(text) for name, text in words.items() if text}
     return words | _table_in_words(facts)
 
 
@@ -84,14 +85,13 @@ def _facts_of_estimator(arrays: dict, section: Any, params: list) -> dict[str, A
         nothing = dict.fromkeys(("layers", *names, "likelihood", "seed"))
         return {"class": "Posterior", "noise": {}} | nothing | {"layers": []}
     settings = section["settings"]
-    likelihood = settings["likelihood"]
+    likelihood, default = settings["likelihood"], DEFAULT_LIKELIHOODS[section["class"]]
+    chosen = section["targets"].get("likelihood")
     return {
         "class": section["class"],
         "layers": _layers(params),
         **{name: settings[name] for name in names},
-        "likelihood": (
-            DEFAULT_LIKELIHOODS[section["class"]] if likelihood == "auto" else likelihood
-        ),
+        "likelihood": (chosen or default) if likelihood == "auto" else likelihood,
         "noise": _noise(arrays, float(section["target_units"]["scale"][0])),
         "seed": settings["random_state"],
     }
@@ -185,16 +185,16 @@ def _table_in_words(facts: dict[str, Any]) -> dict[str, str]:
     if columns is None:
         return {"columns": "unknown: saved from Python, so predict and evaluate cannot use it"}
     target = target_in_words(facts["target"], facts["task"], facts["classes"])
-    words = {"target": model_file.one_line(target)}
+    words = {"target": one_line(target)}
     if facts["dropped"]:
         words["dropped"] = listing(facts["dropped"], len(facts["dropped"]))
     num_inputs = sum(column["kind"] != "ignored" for column in columns)
     words["columns"] = count(num_inputs, "input")
-    lines = ((f"  {model_file.one_line(c['name'])}", _column_in_words(c)) for c in columns)
+    lines = ((f"  {one_line(c['name'])}", _column_in_words(c)) for c in columns)
     return dict(chain(words.items(), lines))
 
 
 def _column_in_words(column: dict[str, Any]) -> str:
     if not isinstance(column["words"], str):
         raise TypeError
-    return model_file.one_line(column["words"])
+    return one_line(column["words"])

@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from bbalpha.cli.doors import Refusal
+from bbalpha.cli.printing import count
 from bbalpha.engine.progress import progress_bar
+from bbalpha.interfaces.finite import NonFinitePredictionError
+from bbalpha.tables.messages import join
 
+NUM_NAMED = 5  # rows that a message names
 ROWS_AT_ONCE = 8192  # the fewest rows of a part; below about half, programs are compiled to be rare
 
 
@@ -18,15 +23,28 @@ def in_parts(function: Callable[..., Any], *arrays: np.ndarray, show: bool) -> A
         function: Takes as many arrays as are given, and returns something about each of their rows.
         arrays: Inputs and, if needed, targets.
         show: Whether to show a bar, if standard error is a terminal.
+
+    Raises:
+        Refusal: If something about a row is not finite, with the numbers of such rows from 1.
     """
     num_rows = len(arrays[0])
     # Parts of nearly equal length, so that all of them run the same compiled program.
     ends = np.linspace(0, num_rows, max(1, num_rows // ROWS_AT_ONCE) + 1).astype(int)
-    found = []
+    found, bad = [], []
     with progress_bar(show, "rows", num_rows) as update:
         for start, end in pairwise(ends):
-            found.append(function(*(array[start:end] for array in arrays)))
+            try:
+                found.append(function(*(array[start:end] for array in arrays)))
+            except NonFinitePredictionError as error:
+                bad += [str(start + row + 1) for row in error.rows]
             update(end, "")
+    if bad:
+        few = join(bad[:NUM_NAMED], len(bad) - NUM_NAMED)
+        verb, noun = ("has", "row") if len(bad) == 1 else ("have", "rows")
+        raise Refusal(
+            f"{count(len(bad), 'row')} of {num_rows:,} {verb} no finite prediction or score: "
+            f"{noun} {few}."
+        )
     return found[0] if len(found) == 1 else _joined(found)
 
 

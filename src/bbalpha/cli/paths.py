@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bbalpha import files
 from bbalpha.cli.doors import Refusal
+from bbalpha.files.atomic import check_writable
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -39,13 +39,13 @@ def check_output(
     try:
         if path.is_dir():
             raise Refusal(f"{option} must be a file; got the folder {path}.")
-        if any(path.resolve() == other.resolve() or _same_file(path, other) for other in others):
+        if any(_same_file(path, other) for other in others):
             raise Refusal(f"{option} must not be another file of the command; got {path} twice.")
         is_device = path.exists() and not path.is_file()
         if is_device and not may_be_device:
             raise Refusal(f"{option} must be a file; got the device {path}.")
         if not is_device:
-            _try_writing(path)
+            check_writable(path)
     except OSError as error:
         raise _unwritable(path, option, error) from None
 
@@ -67,20 +67,11 @@ def replacing(path: Path, option: str) -> Iterator[Path]:
         raise _unwritable(path, option, error) from None
 
 
-def _try_writing(path: Path) -> None:
-    """Raise an OSError if a file could not be written where the path, or its link, points to."""
-    target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError):
-        target.stat()  # fails if the name is too long
-    with tempfile.TemporaryFile(dir=target.parent):
-        pass
-
-
 def _same_file(path: Path, other: Path) -> bool:
-    """Whether both are the same file under two names."""
+    """Whether both are the same file, perhaps under two names."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
-    return False
+    return os.path.realpath(path) == os.path.realpath(other)  # a file that is not there yet
 
 
 def _unwritable(path: Path, option: str, error: OSError) -> Refusal:

@@ -37,6 +37,14 @@ def predict_table(
     ] = None,
     id: Id = None,
     unknown: Unknown = "other",
+    spreadsheet: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet",
+            help="Put ' before texts that a spreadsheet would run as a formula, such as labels "
+            "that begin with =.",
+        ),
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,7 +54,7 @@ def predict_table(
     quantiles, noise included; for a class, the most probable label and the probability of every
     label. The table may contain the target and the columns dropped in training; they are ignored.
     The column that --id names, here or in fit, comes first. Missing cells and texts that training
-    did not see are counted on standard error.
+    did not see are counted on standard error. Predictions that are not finite are an error.
 
     \b
     bbalpha predict houses.safetensors new.csv --output predictions.csv
@@ -63,7 +71,7 @@ def predict_table(
     with refusing(TableError):
         frame = read_table(data)
 
-    from bbalpha.cli.saved import read_model, with_ids
+    from bbalpha.cli.saved import read_model, with_ids, without_formulas
 
     model = read_model(model_file)
     if quantiles is not None and model.target.task == "classification":
@@ -75,6 +83,7 @@ def predict_table(
         features = model.features(frame, unknown, id, quiet)
         predictions = model.predictions(features, levels, show=not quiet)
         predictions = with_ids(predictions, model.ids(frame, id))
+        predictions = without_formulas(predictions) if spreadsheet else predictions
     if output != STANDARD_OUTPUT:
         with refusing(TableError):
             write_table(predictions, output)

@@ -1,5 +1,6 @@
 """Printing: styled on a terminal, plain and never truncated in a pipe."""
 
+import contextlib
 import json
 import math
 import sys
@@ -8,6 +9,8 @@ from typing import Any
 
 import typer
 
+from bbalpha.files.wording import printable, printable_json
+
 
 def print_facts(facts: Mapping[str, str]) -> None:
     """Print names and values in two columns."""
@@ -15,7 +18,9 @@ def print_facts(facts: Mapping[str, str]) -> None:
         return
     if not sys.stdout.isatty():
         width = max(map(len, facts))
-        typer.echo("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
+        typer.echo(
+            printable("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
+        )
         return
     from bbalpha.cli.terminal import show_facts
 
@@ -28,7 +33,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
         for row in (header, *rows):
             cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-            typer.echo("  ".join(cells).rstrip())
+            typer.echo(printable("  ".join(cells).rstrip()))
         return
     from bbalpha.cli.terminal import show_table
 
@@ -37,20 +42,26 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON object, with null for numbers that are not finite."""
-    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False))
+    typer.echo(printable_json(json.dumps(_finite(value), indent=2, ensure_ascii=False)))
 
 
 def print_bytes(data: bytes) -> None:
-    """Print the bytes as they are, whatever the encoding of the terminal."""
+    """Print the bytes as they are, whatever the encoding; on a terminal, only what is printable."""
+    if sys.stdout.isatty():
+        data = printable(data.decode()).encode()
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """Print a remark, which is not part of the result, to standard error."""
+    """Print a remark, which is not part of the result, to standard error, if that can be written.
+
+    A full device costs the remark, not the work.
+    """
     if not quiet:
-        typer.echo(text, err=True)
+        with contextlib.suppress(OSError):
+            typer.echo(printable(text), err=True)
 
 
 def count(number: int, noun: str) -> str:

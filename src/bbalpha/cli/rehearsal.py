@@ -45,7 +45,9 @@ def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Itera
 def _untrained(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Any:
     """An estimator with a posterior of the same structure as if it had been fitted."""
     model: Any = clone(estimator)
-    rows = model._rows(*model._validated(inputs, targets, reset=True), None, new_units=True)
+    X, y = model._validated(inputs, targets, reset=True)
+    model._choose_likelihood(y)
+    rows = model._rows(X, y, None, new_units=True)
     layout = Layout.of(model._network().shapes())
     zeros, scalar = on_device(np.zeros(layout.size)), on_device(np.zeros(()))
     q = DiagonalGaussian(zeros, zeros)

@@ -1,5 +1,7 @@
 """Saved models: an estimator together with the encoding of the table that it was fitted to."""
 
+import contextlib
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +17,7 @@ from bbalpha.cli.printing import note
 from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.classifier import BBAlphaClassifier
+from bbalpha.interfaces.finite import check_finite_rows
 from bbalpha.interfaces.regressor import BBAlphaRegressor
 from bbalpha.tables import (
     Encoder,
@@ -25,6 +28,7 @@ from bbalpha.tables import (
 )
 from bbalpha.tables.messages import check_has_column
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets run
 KEYS = {"encoder", "target", "dropped", "id"}
 ESTIMATORS = {"regression": BBAlphaRegressor, "classification": BBAlphaClassifier}
 CLASSES = {kind.__name__: kind for kind in ESTIMATORS.values()}
@@ -99,6 +103,7 @@ class Model:
     ) -> tuple[np.ndarray, np.ndarray]:
         """`probabilities`, and the log-probability of every target."""
         probabilities, log_densities = self.estimator._described(features, targets)
+        check_finite_rows(log_densities)
         return probabilities[:, self._order()], log_densities
 
     def _order(self) -> list[int]:
@@ -139,8 +144,35 @@ def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas
     return predictions
 
 
+def without_formulas(predictions: pandas.DataFrame) -> pandas.DataFrame:
+    """The predictions with an apostrophe before every text that a spreadsheet would run."""
+    texts = predictions.select_dtypes(exclude=["number", "bool", "datetime"]).columns
+    safe = {name: predictions[name].map(_without_formula) for name in texts}
+    return predictions.assign(**safe).rename(columns=_without_formula)
+
+
+def _without_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
 def write_model(path: Path, model: Model) -> None:
-    """Write a model to a file, whole or not at all."""
+    """Write a model to a file, whole or not at all; if that fails, keep it elsewhere.
+
+    Raises:
+        Refusal: If the model is not in the file, with the reason and where it is instead.
+    """
+    try:
+        _write(path, model)
+    except Exception as error:
+        is_told = isinstance(error, Refusal)
+        reason = error.message if is_told else f"{path} cannot be written: {error!r}."
+        kept = _kept_elsewhere(path.name, model)
+        if kept is None:
+            raise Refusal(f"{reason} The model could not be kept elsewhere either.") from error
+        raise Refusal(f"{reason} The model was kept in {kept} instead.") from None
+
+
+def _write(path: Path, model: Model) -> None:
     table = {
         "encoder": model.encoder.to_json(),
         "target": model.target.to_json(),
@@ -149,6 +181,20 @@ def write_model(path: Path, model: Model) -> None:
     }
     with refusing(OSError):
         estimator_file.write(path, model.estimator, table)
+
+
+def _kept_elsewhere(name: str, model: Model) -> Path | None:
+    """Where a model was written that could not be written in its place; None if nowhere."""
+    for place in (tempfile.gettempdir, Path.home):
+        with contextlib.suppress(Exception):
+            folder = Path(tempfile.mkdtemp(prefix="bbalpha-", dir=place()))
+            try:
+                _write(folder / name, model)
+            except Exception:
+                folder.rmdir()
+                raise
+            return folder / name
+    return None
 
 
 def read_model(path: Path) -> Model:

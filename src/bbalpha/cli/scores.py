@@ -13,6 +13,7 @@ from bbalpha import metrics
 from bbalpha.cli.parts import in_parts
 from bbalpha.cli.saved import Model
 from bbalpha.data import Dataset
+from bbalpha.interfaces.finite import check_finite_rows
 from bbalpha.interfaces.network import model_of
 from bbalpha.predictive import predictive_cdf, predictive_log_density, predictive_mean
 
@@ -120,7 +121,9 @@ def _number_outcomes(
     rows = Dataset(estimator.input_units_.transform(X), units.transform(y))
     model = eqx.Partial(_with_targets, model_of(estimator.activation))
     summary = eqx.Partial(_summary, estimator.posterior_.hyperparams, num_draws)
-    mean, log_densities, below, up_to, crps = estimator._over_draws(model, rows, summary)
+    found = estimator._over_draws(model, rows, summary)
+    check_finite_rows(found)
+    mean, log_densities, below, up_to, crps = found
     return NumberOutcomes(
         mean=units.inverse(mean)[:, 0],
         log_densities=log_densities - float(units.log_scale),

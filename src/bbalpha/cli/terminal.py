@@ -6,12 +6,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bbalpha.files.wording import printable
+
 
 def show_facts(facts: Mapping[str, str]) -> None:
     """Show names in bold and their values in a second column."""
     grid = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        grid.add_row(Text(name, "bold"), Text(value))
+        grid.add_row(Text(printable(name), "bold"), Text(printable(value)))
     Console().print(grid)
 
 
@@ -21,5 +23,5 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for name in header:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)

@@ -1,6 +1,7 @@
 """Training: a model fitted to a table and written to a file, and what there is to say about it."""
 
 import math
+import signal
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,8 @@ from bbalpha.cli.saved import ESTIMATORS, Model, write_model
 from bbalpha.cli.training_table import TrainingTable
 from bbalpha.engine.checks import warn
 from bbalpha.engine.clock import Compiling
+from bbalpha.engine.interrupts import deferred
+from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
 from bbalpha.posterior import FitInfo
@@ -25,6 +28,7 @@ from bbalpha.posterior import FitInfo
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
     """A model for the table, not fitted yet."""
     estimator = ESTIMATORS[table.target.task](**settings)
+    estimator._choose_likelihood(table.targets.reshape(len(table.targets), -1))
     return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
@@ -42,17 +46,33 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     """
     rehearsal = rehearsing(model.estimator, table.inputs, table.targets) if judged else None
     compiling = Compiling()
+    # Until the model is on disk, Ctrl-C ends the training and not the process.
+    with deferred(signal.SIGINT) as arrived:
+        with rehearsal or nullcontext():
+            info = _fit(model, table, files.checkpoint)
+            say_when_leaving(".")  # the file may be there or not
+            write_model(files.model, model)
+        was_interrupted = arrived() is not None
+    say_when_leaving(f"; the model is in {files.model}.")
+    if was_interrupted and info.stopped != "interrupted":
+        note(f"Interrupted; the model is in {files.model}.")
+        raise typer.Exit(INTERRUPTED)
+    return info, compiling.seconds
+
+
+def _fit(model: Model, table: TrainingTable, checkpoint: Path | None) -> FitInfo:
+    """Fit the model to the table; return the record of the fit, which has taken a step."""
     try:
-        with refusing(ValueError, OSError), warnings.catch_warnings(), rehearsal or nullcontext():
+        with refusing(ValueError, OSError), warnings.catch_warnings():
             # The command says it itself, with its own options.
             warnings.filterwarnings("ignore", "fit (was interrupted|did not converge)")
-            model.estimator.fit(table.inputs, table.targets, checkpoint=files.checkpoint)
+            model.estimator.fit(table.inputs, table.targets, checkpoint=checkpoint)
     except NonFiniteEnergyError as error:
         raise Refusal(
             f"the energy was no longer finite at step {error.step}; "
             "a smaller --learning-rate or --alpha often helps."
         ) from None
-    except KeyboardInterrupt:  # during compilation
+    except KeyboardInterrupt:
         raise _nothing_reached() from None
     info = model.estimator.posterior_.info
     if info.num_steps == 0:
@@ -62,8 +82,7 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
             f"fit did not converge in {count(model.estimator.n_iter_, 'epoch')}: the energy was "
             "still falling. Raise --epochs."
         )
-    write_model(files.model, model)
-    return info, compiling.seconds
+    return info
 
 
 def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:

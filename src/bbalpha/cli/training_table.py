@@ -18,7 +18,8 @@ from bbalpha.tables import (
     drop_unknown_targets,
     read_table,
 )
-from bbalpha.tables.files import COMPRESSED_SUFFIXES, select_rows
+from bbalpha.tables.compression import COMPRESSED_SUFFIXES
+from bbalpha.tables.files import select_rows
 from bbalpha.tables.messages import check_has_column
 
 NUM_SCORED = 5000  # training rows that are scored and drawn; all rows could outlast the fit

@@ -8,27 +8,50 @@ from types import FrameType
 from typing import Any
 
 
+class _Outermost:
+    """The signals that have arrived since the outermost block began, if there is one."""
+
+    arrived: list[signal.Signals] | None = None
+
+
 @contextmanager
 def deferred(*signals: signal.Signals) -> Iterator[Callable[[], signal.Signals | None]]:
     """A function that tells which of the signals has arrived since the block began, if any.
 
-    A second Ctrl-C raises `KeyboardInterrupt` at once. Handlers are restored after the block. Only
-    the main thread can have handlers, and a signal that the process ignores stays ignored.
+    In a block inside another one, the function tells what has arrived since the outer block began.
+    A second Ctrl-C is answered at once, as it was before the blocks, usually by a
+    `KeyboardInterrupt`. Handlers are restored after the block, and a signal that nobody was told of
+    is raised again. Only the main thread can have handlers, and a signal that the process ignores
+    stays ignored.
     """
-    arrived: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    is_outermost = _Outermost.arrived is None
+    arrived: list[signal.Signals] = [] if _Outermost.arrived is None else _Outermost.arrived
+    told: list[signal.Signals] = []
+    before: dict[signal.Signals, Any] = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and signal.SIGINT in arrived:
-            signal.default_int_handler(number, frame)
+            handler = before.get(signal.SIGINT)
+            (handler if callable(handler) else signal.default_int_handler)(number, frame)
         arrived.append(signal.Signals(number))
 
-    before: dict[signal.Signals, Any] = {}
+    def tell() -> signal.Signals | None:
+        told[:] = arrived
+        return arrived[-1] if arrived else None
+
     try:
-        if threading.current_thread() is threading.main_thread():
-            for each in signals:
-                if signal.getsignal(each) not in (signal.SIG_IGN, None):
-                    before[each] = signal.signal(each, note)
-        yield lambda: arrived[-1] if arrived else None
+        _Outermost.arrived = arrived
+        for each in signals:
+            if signal.getsignal(each) not in (signal.SIG_IGN, None):
+                before[each] = signal.signal(each, note)
+        yield tell
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+        if is_outermost:
+            _Outermost.arrived = None
+    if is_outermost and len(told) < len(arrived):
+        signal.raise_signal(arrived[-1])

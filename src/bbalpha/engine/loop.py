@@ -99,6 +99,7 @@ def train(
     signals = (signal.SIGINT, signal.SIGTERM) if keeper else (signal.SIGINT,)
     with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
         try:
+            stopped = stopped or STOPPED_BY[arrived()]  # a signal that an outer block has noted
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
                 end = plan.next_look(done, watch.every)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 @contextmanager
 def progress_bar(show: bool, unit: str, total: int) -> Iterator[Callable[[float, str], None]]:
     """A function of the amount done and a status, which the bar shows while the context lasts."""
-    if not show or not sys.stderr.isatty():
+    if not show or sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, status: None
         return
     from rich.console import Console

@@ -1,19 +1,37 @@
-"""Files written whole or not at all: first under a temporary name, then renamed."""
+"""Files written whole or not at all: first under a temporary name, then renamed.
+
+The name of a temporary file tells which process of which machine writes it, so that those of killed
+processes can be removed later without touching any that is still being written.
+"""
 
 import contextlib
 import errno
+import hashlib
 import os
+import platform
+import re
 import secrets
+import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-PREFIX = ".bbalpha-"  # of temporary names, so that a killed process's leftovers can be recognized
+from bbalpha.engine.leaving import before_leaving
+
+PREFIX = ".bbalpha-"  # of temporary names
+OWNED = re.compile(rf"{re.escape(PREFIX)}([0-9a-f]{{8}})-([0-9]+)-")  # machine and process
 TOKEN_BYTES = 8  # of randomness in a temporary name
 LONGEST_NAME = 255  # bytes; the limit of common file systems
 OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
+DAY = 86400.0  # seconds, after which a file of a process that cannot be asked is taken for left
+# What systems answer that cannot flush such a file, or cannot open a folder.
+CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES, errno.EPERM}
+
+_in_use: dict[Path, int] = {}  # files to remove if a process leaves now, and its number
 
 
 @contextmanager
@@ -23,7 +41,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     The temporary file lies in the same folder under a random name with the same suffixes, and only
     its owner can read it. If the block fails, the temporary file is removed and `path` is left as
     it was. The new file keeps the permissions of the old one, a symbolic link keeps pointing to its
-    target, and a device or a pipe is written to instead of being replaced.
+    target, and a device or a pipe is written to instead of being replaced. Temporary files that
+    killed processes have left in the folder are removed.
 
     Raises:
         OSError: If the file cannot be written.
@@ -42,16 +61,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     # Before links are resolved: /dev/stdout may be a link to a pipe, which has no path.
     if path.exists() and not path.is_file():
-        with tempfile.TemporaryDirectory() as folder:
-            whole = Path(folder, "whole").with_suffix(path.suffix)
-            yield whole
-            path.write_bytes(whole.read_bytes())
+        with _temporary_file(path, Path(tempfile.gettempdir())) as temporary:
+            yield temporary
+            path.write_bytes(temporary.read_bytes())
         return
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(_temporary_name(target))
-    try:
+    target = _target(path)
+    with _temporary_file(path, target.parent) as temporary:
         with _naming(path):
-            temporary.touch(exist_ok=False)
             permissions = stat.S_IMODE((target if target.is_file() else temporary).stat().st_mode)
             temporary.chmod(OWNER_ONLY)
         yield temporary
@@ -60,26 +76,122 @@ def replacing(path: str | Path) -> Iterator[Path]:
             _flush(temporary)
             temporary.replace(target)
             _flush(target.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+
+
+def check_writable(path: Path) -> None:
+    """Make a file with the name of `path` in a temporary folder next to it, and remove both.
+
+    Raises:
+        OSError: If they cannot be made, so that `replacing` would fail.
+    """
+    target = _target(path)
+    remove_leftovers(target.parent)
+    folder = target.with_name(_temporary_name(target))
+    with _naming(path), _removed_later(folder):
+        folder.mkdir()
+        (folder / target.name).touch()
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of killed processes from a folder that no other one writes to."""
+    """Remove the temporary files that killed processes have left in a folder.
+
+    Those of a living process stay. Whether a process on another machine lives is not known, so its
+    files stay for a day.
+    """
     for leftover in folder.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            leftover.unlink()
+            if _is_left(leftover):
+                _remove(leftover)
+
+
+def remove_own_files() -> None:
+    """Remove the temporary files of this process, which leaves at once."""
+    for path, process in list(_in_use.items()):
+        if process == os.getpid():  # not those of a process that it was forked from
+            with contextlib.suppress(OSError):
+                _remove(path)
+
+
+def _target(path: Path) -> Path:
+    """The file that a path means, after all symbolic links."""
+    target = Path(os.path.realpath(path))
+    with _naming(path):
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
+
+
+@contextmanager
+def _temporary_file(path: Path, folder: Path) -> Iterator[Path]:
+    """An empty file for the content of `path`, removed after the block."""
+    remove_leftovers(folder)
+    temporary = folder / _temporary_name(path)
+    with _removed_later(temporary):
+        with _naming(path):
+            temporary.touch(exist_ok=False)
+        yield temporary
+
+
+@contextmanager
+def _removed_later(path: Path) -> Iterator[None]:
+    """Remove a file or a folder after the block, or earlier if the process leaves."""
+    _in_use[path] = os.getpid()
+    try:
+        yield
+    finally:
+        try:
+            with contextlib.suppress(OSError):
+                _remove(path)
+        finally:  # if Ctrl-C comes in between, the next sweep finds the file
+            del _in_use[path]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _temporary_name(path: Path) -> str:
     """A random name with the suffixes of the path, unless it would be too long."""
-    name = f"{PREFIX}{secrets.token_hex(TOKEN_BYTES)}"
+    name = f"{PREFIX}{_machine()}-{os.getpid()}-{secrets.token_hex(TOKEN_BYTES)}"
     for suffixes in (path.suffixes[-2:], path.suffixes[-1:]):
         suffixed = name + "".join(suffixes)
         if len(os.fsencode(suffixed)) <= LONGEST_NAME:
             return suffixed
     return name
+
+
+@cache
+def _machine() -> str:
+    """Eight digits for this machine, or the container in it that counts its own processes."""
+    try:
+        processes = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        processes = ""
+    return hashlib.sha256(f"{platform.node()} {processes}".encode()).hexdigest()[:8]
+
+
+def _is_left(path: Path) -> bool:
+    """Whether the process that wrote a temporary file has ended, as far as can be known."""
+    owner = OWNED.match(path.name)
+    if owner is None or owner[1] != _machine() or os.name != "posix":
+        return time.time() - path.lstat().st_mtime > DAY
+    if int(owner[2]) == os.getpid():
+        # Otherwise of an earlier process with the same number.
+        return path.name not in {used.name for used in list(_in_use)}
+    return not _is_alive(int(owner[2]))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 @contextmanager
@@ -92,10 +204,20 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk, where the system allows it."""
-    with contextlib.suppress(OSError):
+    """Wait until a file, or the names in a folder, are on the disk, where the system allows it.
+
+    Raises:
+        OSError: If the disk is full or broken.
+    """
+    try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno not in CANNOT_FLUSH:
+            raise
+
+
+before_leaving.append(remove_own_files)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bbalpha.files.atomic import replacing
+from bbalpha.files.wording import one_line
 
 FORMAT = "bbalpha"
 FORMAT_VERSION = 4
@@ -24,7 +25,6 @@ NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
 LENGTH_BYTES = 8  # of the header's length, at the start of a safetensors file
 PIECE = 2**16  # bytes read at a time
 DEEPEST = 20  # nested lists; our metadata nest six deep, and Python recurses into them
-LONGEST = 200  # characters from a file that a message repeats
 
 
 def write(path: str | Path, tree: Any, metadata: dict[str, Any]) -> None:
@@ -81,6 +81,9 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool
 
     Raises:
         ValueError: If a name, shape or type differs, with the name of the leaf.
+
+    Warns:
+        UserWarning: If they are not exact and have 64 bits, of which jax is set to keep 32.
     """
     import jax
     import jax.numpy as jnp
@@ -100,6 +103,8 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool
                 raise _mismatch(path, f"{name} holds {found.dtype} instead of {leaf.dtype}")
         elif not jnp.issubdtype(found.dtype, jnp.floating):
             raise _mismatch(path, f"{name} holds {found.dtype} instead of floating-point numbers")
+    if not exact:
+        _warn_of_rounding([arrays[name] for name, _ in named], path)
     leaves = [jnp.asarray(arrays[name]) for name, _ in named]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
@@ -107,13 +112,6 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool
 def invalid(path: str | Path, problem: str) -> ValueError:
     """The error for a file that was written as a model but whose content is wrong."""
     return ValueError(f"{Path(path).name} is not a valid bbalpha model: {problem.rstrip('.')}.")
-
-
-def one_line(text: Any) -> str:
-    """Text from a file or an error, shortened and made printable for use in a sentence."""
-    text = str(text)
-    text = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _array(file: Any, name: str, path: Path) -> np.ndarray:
@@ -130,7 +128,22 @@ def _incomplete(path: Path, error: Exception) -> ValueError:
 
 
 def _mismatch(path: str | Path, problem: str) -> ValueError:
-    return ValueError(f"{Path(path).name} does not match the model: {problem}.")
+    return ValueError(f"{Path(path).name} does not match the model: {one_line(problem)}.")
+
+
+def _warn_of_rounding(arrays: list[np.ndarray], path: str | Path) -> None:
+    """Warn if arrays lose half of their bits, because other draws are then made from them."""
+    import jax
+
+    from bbalpha.engine.checks import warn
+
+    kept = jax.dtypes.canonicalize_dtype(np.float64)
+    if kept != np.float64 and any(array.dtype == np.float64 for array in arrays):
+        warn(
+            f"{Path(path).name} was saved in 64 bits and is read in 32, so its predictions change: "
+            "they average over other draws. Set JAX_ENABLE_X64=1, or jax.config.update("
+            '"jax_enable_x64", True), to get the same ones.'
+        )
 
 
 def _checked(text: str | None, path: Path) -> dict[str, Any]:

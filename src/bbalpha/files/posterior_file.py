@@ -1,12 +1,14 @@
 """Posteriors on disk: arrays under their tree paths, everything else as JSON."""
 
 import dataclasses
+import math
 import reprlib
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
@@ -19,11 +21,14 @@ from bbalpha.distributions import (
 )
 from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
+from bbalpha.files.wording import one_line
 from bbalpha.low_rank import LowRankGaussian, NarrowedGaussian
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.priors import DensityPrior, Prior, as_prior
 from bbalpha.transforms import interval, ordered, positive, simplex
 
+LARGEST_COUNT = 2**63  # of steps, epochs or sites
+LONGEST_WORD = 40  # characters that say why a run stopped
 # Known by name in a file.
 DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian", "NarrowedGaussian")
 TRANSFORMS = {  # likewise, made of their settings in the file
@@ -98,7 +103,19 @@ def posterior_of_file(
         )
 
     # Only shapes: no memory is allocated for what a file merely claims to hold.
-    return model_file.fill(eqx.filter_eval_shape(example), arrays, path)
+    posterior = model_file.fill(eqx.filter_eval_shape(example), arrays, path)
+    _check_numbers(posterior, path)
+    return posterior
+
+
+def check_finite_leaves(tree: PyTree, name: str) -> None:
+    """Raise if an array of the tree is not finite, or the exponential of a logarithm is not."""
+    for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        label, values = name + jax.tree_util.keystr(keys), np.asarray(leaf)
+        with np.errstate(over="ignore"):
+            used = np.exp(values) if label.rpartition(".")[2].startswith("log_") else values
+        if not (np.isfinite(values) & np.isfinite(used)).all():
+            raise ValueError(f"{label} is not finite, or too large for {values.dtype}.")
 
 
 def leaves_of(layout: Layout) -> list[list[Any]]:
@@ -144,7 +161,7 @@ def _transform_of_json(found: Any, file: str) -> Any:
     if isinstance(name, str) and name not in TRANSFORMS:
         raise ValueError(
             "transforms must be given for a transform that is not bbalpha's own; "
-            f"got {model_file.one_line(name)} in {file}."
+            f"got {one_line(name)} in {file}."
         )
     try:
         return TRANSFORMS[name](**settings)
@@ -166,7 +183,7 @@ def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
 
 
 def _described(leaf: Any) -> str:
-    return "no leaf" if leaf is None else model_file.one_line(leaf)
+    return "no leaf" if leaf is None else one_line(leaf)
 
 
 def _check_distribution(
@@ -184,7 +201,7 @@ def _check_distribution(
     if example is None and name not in DISTRIBUTIONS:
         raise ValueError(
             f"{field} must be given for a distribution that is not bbalpha's own; "
-            f"got {model_file.one_line(name)} in {file}."
+            f"got {one_line(name)} in {file}."
         )
     if example is not None and type(example).__name__ != name:
         raise ValueError(f"{field} must be a {name}, as in {file}; got a {type(example).__name__}.")
@@ -215,19 +232,48 @@ def _per_datum(arrays: dict[str, np.ndarray]) -> Any:
     return None if found is None else jnp.zeros(found.shape[:1])
 
 
+def _check_numbers(posterior: Posterior, path: str | Path) -> None:
+    """Raise if draws of q would not be finite, or if α or N cannot be what was fitted."""
+    try:
+        for name in ("q", "alpha", "num_data"):
+            check_finite_leaves(getattr(posterior, name), f".{name}")
+    except ValueError as error:
+        raise model_file.invalid(path, str(error)) from None
+    if not posterior.num_data > 0:
+        raise model_file.invalid(path, f".num_data is {posterior.num_data}, which is not positive")
+
+
 def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
     """The record of the run, with tuples in place of JSON's lists."""
     kinds = {
         "energies": lambda values: tuple(float(value) for value in values),
-        "held_out": lambda pairs: tuple((int(epoch), float(score)) for epoch, score in pairs),
-        "num_steps": int,
-        "seconds": float,
-        "stopped": str,
+        "held_out": lambda pairs: tuple((_count(epoch), float(score)) for epoch, score in pairs),
+        "num_steps": _count,
+        "seconds": _seconds,
+        "stopped": _word,
         "converged": bool,
-        "skipped": lambda counts: tuple(int(count) for count in counts),
+        "skipped": lambda counts: tuple(map(_count, counts)),
     }
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         problem = f"info is {reprlib.repr(metadata.get('info'))}"
         raise model_file.invalid(path, problem) from None
+
+
+def _count(value: Any) -> int:
+    if not 0 <= int(value) < LARGEST_COUNT:
+        raise ValueError
+    return int(value)
+
+
+def _seconds(value: Any) -> float:
+    if not 0 <= float(value) < math.inf:
+        raise ValueError
+    return float(value)
+
+
+def _word(value: Any) -> str:
+    if not str(value).isprintable() or len(str(value)) > LONGEST_WORD:
+        raise ValueError
+    return str(value)

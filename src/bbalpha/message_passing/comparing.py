@@ -124,9 +124,9 @@ def _fit(
     key: Any,
     hyperparams: Any = None,
 ) -> Posterior:
-    """BB-α by gradients, with a full Gaussian."""
+    """BB-α by gradients, with a full Gaussian; all of it, or Ctrl-C ends the comparison."""
     problem = _problem(inputs, targets, log_likelihood, prior, hyperparams)
-    return fit(
+    posterior = fit(
         log_likelihood_of(problem),
         np.zeros(problem.inputs.shape[1]),
         (problem.inputs, problem.targets),
@@ -136,6 +136,9 @@ def _fit(
         key=key,
         progress=False,
     )
+    if posterior.info.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return posterior
 
 
 FUNCTIONS: dict[str, Callable[..., Posterior]] = {
