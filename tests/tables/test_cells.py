@@ -74,6 +74,8 @@ def test_typed_columns_need_no_text(texts):
         ([1.0, 2.5, None], ["1", "2.5", None]),
         ([True, None], ["True", None]),
         ([datetime(2020, 1, 1), datetime(2020, 1, 1, 10)], ["2020-01-01", "2020-01-01 10:00:00"]),
+        ([datetime(2020, 1, 1, 0, 0, 0, 7), None], ["2020-01-01 00:00:00.000007", None]),
+        (np.array([2**60], "M8[us]"), ["38504-08-17 21:30:06.846976"]),
     ],
 )
 def test_typed_cells_are_spelled_as_in_a_file(column, expected):

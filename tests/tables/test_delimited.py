@@ -127,8 +127,18 @@ def test_any_table_that_python_writes_is_split_as_it_was_written(tmp_path, cells
         (b'a,"b\nc"\n0,2\n', r"printable characters; got 'b\nc' for column 2."),
         (b"5.1,3.5\n4.9,3.0\n", "must name its columns in the first line; got the numbers '5.1'"),
         (b'a,b\n1,2\n1,"2\n', "has an unclosed or misplaced quote, noticed in line 3: "),
+        (b'a\tb\n1\t"2"x\n', "or misplaced quote, noticed in line 2: ' ' expected after '\"'."),
         (b'a,b\n1,"2"x\n', "has an unclosed or misplaced quote, noticed in line 2: "),
-        (b'a,b\n1,"' + b"x" * 200_000, "has an unclosed or misplaced quote, noticed in line 2: "),
+        (
+            b'a,b\n1,"' + b"x" * 200_000,
+            "a longer one in line 2 (perhaps a quote is not closed).",
+        ),
+        (
+            b"a,b\n1," + b"x" * 200_000,
+            "must have cells of at most 131,072 characters; got a long",
+        ),
+        (b"a,b\n" + b"1,2\n" * 99 + b"1," + b"x" * 200_000, "got a longer one in line 101 "),
+        (b"a," * 100_000 + b"a\n1,2", "must have at most 20,000 columns; got 100,001."),
     ],
 )
 def test_what_is_not_a_table_is_refused(tmp_path, written, refusal, content, message):

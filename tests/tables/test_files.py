@@ -158,6 +158,16 @@ def test_a_written_file_has_the_permissions_of_an_ordinary_one(tmp_path):
     assert (tmp_path / "t.csv").stat().st_mode & 0o777 == 0o640
 
 
+def test_a_private_file_stays_private_and_a_link_stays_a_link(tmp_path):
+    link, target = tmp_path / "link.csv", tmp_path / "t.csv"
+    target.touch(0o600)
+    link.symlink_to(target)
+    write_table(pandas.DataFrame({"x": [1]}), link)
+    assert link.is_symlink()
+    assert target.read_text() == "x\n1\n"
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_path_that_cannot_be_written_leaves_nothing_behind(tmp_path, refusal):
     frame = pandas.DataFrame({"x": [1]})
     (tmp_path / "folder").mkdir()
@@ -205,3 +215,15 @@ def test_importing_tables_loads_neither_jax_nor_the_method():
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "pyarrow" in loaded
     assert not {"jax", "sklearn", "matplotlib", "typer", "bbalpha.fitting"} & set(loaded)
+
+
+def test_a_parquet_table_with_too_many_columns_or_equal_names_is_refused(tmp_path, refusal):
+    one = pyarrow.array([1, 2])
+    same = pyarrow.Table.from_arrays([one, one, one], names=["a", "b", "a"])
+    pyarrow.parquet.write_table(same, tmp_path / "same.parquet")
+    with refusal("same.parquet has more than one column named 'a'."):
+        read_table(tmp_path / "same.parquet")
+    wide = pyarrow.Table.from_arrays([one] * 20_001, names=[f"c{n}" for n in range(20_001)])
+    pyarrow.parquet.write_table(wide, tmp_path / "wide.parquet", write_statistics=False)
+    with refusal("wide.parquet must have at most 20,000 columns; got 20,001."):
+        read_table(tmp_path / "wide.parquet")

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 
 from bbalpha.tables import Encoder
 from bbalpha.tables.messages import for_python
+from bbalpha.tables.reading import Habits, first_reading
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,16 @@ def test_long_columns_are_read_as_short_ones(texts):
             "(write them without separators of thousands).",
         ),
         (
+            pandas.DataFrame({"x": np.array([1 + 2j, 2.5], object)}),
+            {},
+            "column 'x' must hold numbers, dates or texts; got the type object",
+        ),
+        (
+            pandas.DataFrame({"x": np.array([1 + 2j, 2.5])}),
+            {},
+            "column 'x' must hold numbers, dates or texts; got the type complex128",
+        ),
+        (
             pandas.DataFrame({"x": [[1], [2]]}),
             {},
             "column 'x' must hold numbers, dates or texts; got the type list<item: int64> "
@@ -132,3 +144,26 @@ def test_new_cells_are_read_as_in_training(mixed, texts, refusal):
     assert dates.encode(texts(d=["1/2/2020"])).tolist() == [[18293.0]]
     with refusal("column 'd' must hold dates like 31/12/2024; got '1/31/2020' in row 1"):
         dates.encode(texts(d=["1/31/2020"]))
+
+
+def test_a_message_repeats_a_cell_only_if_it_is_short_and_printable(refusal):
+    for cell in ("\x1b[31mred", "\u202e123", "9" * 50 + "x" * 5000):
+        column = pyarrow.array(["1", "2", "3", cell])
+        with refusal("in row 4 (--text x treats the column as text, --drop x leaves it") as caught:
+            first_reading("x", column, Habits())
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 300
+
+
+def test_a_message_repeats_a_name_only_in_part(refusal):
+    with refusal("in row 4 (--missing z treats it as missing, --text NAME treats") as caught:
+        first_reading("9" * 400, pyarrow.array(["1", "2", "3", "z"]), Habits())
+    assert len(str(caught.value)) < 300
+
+
+def test_a_message_repeats_a_type_only_in_part(refusal):
+    column = pyarrow.array([{"\x1b[31m" + "long" * 1000: 1}])
+    with refusal("must hold numbers, dates or texts; got the type struct<") as caught:
+        first_reading("x", column, Habits())
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400

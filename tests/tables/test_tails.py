@@ -73,3 +73,8 @@ def test_one_recording_error_changes_no_choice_and_is_drawn_in():
         assert (one.knee, one.log_from is None) == (other.knee, other.log_from is None)
         assert other.apply(np.array([1e9]))[0] < 200
         assert other.width == pytest.approx(one.width, rel=0.05)
+
+
+def test_the_largest_numbers_are_left_alone():
+    values = np.tile([-1.7e308, 1.7e308, 1.2e308], 10)
+    assert Tails.learn(values) == Tails()

@@ -88,6 +88,11 @@ def test_rows_without_a_target_are_dropped_and_counted(texts):
     assert drop_unknown_targets(texts(y=["1", "2"]), "y")[1] == 0
 
 
+def test_a_table_without_any_target_is_refused(texts, refusal):
+    with refusal("target 'y' is missing in every row."):
+        drop_unknown_targets(texts(y=["NA", ""]), "y")
+
+
 def test_an_unknown_target_names_the_nearest_column(texts, refusal):
     message = "target 'prize' is not a column of the table (did you mean 'Price'?)."
     with refusal(message):

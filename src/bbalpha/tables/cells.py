@@ -57,7 +57,9 @@ def _from_pandas(column: Any) -> Any:
         return pyarrow.array(column, from_pandas=True)
     except pyarrow.ArrowException:
         present = column.dropna()
-        if not all(isinstance(value, str | int | float | np.number) for value in present):
+        if not all(
+            isinstance(value, str | int | float | np.integer | np.floating) for value in present
+        ):
             raise
         return pyarrow.array(
             column.where(column.isna(), column.astype(str)), TEXT, from_pandas=True
@@ -93,9 +95,12 @@ def texts(cells: Any) -> Any:
     if cells.type == TEXT:
         return cells
     distinct = pc.unique(cells.drop_null())
-    spell = {NUMBER: number_text, BOOLEAN: str, TIME: _date_text}[cells.type]
-    spelled = pyarrow.array([spell(value) for value in distinct.to_pylist()], TEXT)
-    return spelled.take(pc.index_in(cells, value_set=distinct))
+    if cells.type == TIME:
+        spelled = [_date_text(value) for value in np.datetime_as_string(as_numpy(distinct))]
+    else:
+        spell = {NUMBER: number_text, BOOLEAN: str}[cells.type]
+        spelled = [spell(value) for value in distinct.to_pylist()]
+    return pyarrow.array(spelled, TEXT).take(pc.index_in(cells, value_set=distinct))
 
 
 def codes(cells: Any, values: Sequence[Any]) -> np.ndarray:
@@ -141,8 +146,9 @@ def number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def _date_text(value: Any) -> str:
-    return value.isoformat(sep=" ").removesuffix(" 00:00:00")
+def _date_text(value: str) -> str:
+    """A time as numpy writes it, of any year, without the parts that are zero."""
+    return value.replace("T", " ").removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def _trimmed(cells):

@@ -40,6 +40,7 @@ FORMS = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})",
     rf"(?P<name>{MONTH_NAMES})\.?,? (?P<year>[0-9]{{4}})",
 )
+YEAR = "[0-9]{2}"  # in every date; the search for it is short
 FIRST_OF_CENTURY = 69  # two digits from 69 on are years of the 20th century, as in POSIX
 MONTHS_PER_YEAR = 12
 NOON = 12
@@ -70,6 +71,7 @@ def read_dates(cells: Any, dayfirst: bool | None = None) -> Dates:
         return Dates(_days_of_times(cells))
     if cells.type != TEXT:
         return Dates(np.full(len(cells), np.nan))
+    cells = only(cells, pc.match_substring_regex(cells, YEAR))
     days, order, two_ways = np.full(len(cells), np.nan), None, None
     for form in FORMS:
         if cells.null_count == len(cells):

@@ -4,6 +4,7 @@ Arrow splits well-formed files, in a tenth of the time. Python's csv module spli
 because it counts lines: a message can say which one is wrong.
 """
 
+import contextlib
 import csv
 import io
 import itertools
@@ -15,7 +16,9 @@ from typing import Any, NamedTuple
 import pyarrow
 import pyarrow.csv
 
-from bbalpha.tables.messages import TableError, check_names, listing
+from bbalpha.files.wording import one_line
+from bbalpha.tables.cells import pc
+from bbalpha.tables.messages import TableError, check_names, check_num_columns, listing
 from bbalpha.tables.numerals import PLAIN
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -56,6 +59,7 @@ def table_of_text(data: bytes, path: Path) -> pyarrow.Table:
     header = next((_Header(row, line) for line, row in rows if not _is_blank(row)), None)
     if header is None:
         raise TableError(f"{path} is empty.")
+    check_num_columns(len(header.names), str(path))
     names = [name.strip() for name in header.names]
     columns = _quick_columns(text, delimiter, header)
     if columns is None:
@@ -110,10 +114,9 @@ def _delimiter(text: str) -> str:
 def _agreement(text: str, delimiter: str) -> tuple[bool, float, int]:
     """Whether a delimiter splits the header, the fraction of rows that agree, and their length."""
     rows = (row for row in _reader(text, delimiter, strict=False) if not _is_blank(row))
-    try:
-        lengths = [len(row) for row in itertools.islice(rows, NUM_SNIFFED + 1)]
-    except csv.Error:
-        return False, 0.0, 0
+    lengths = []
+    with contextlib.suppress(csv.Error):  # a cell that is too long
+        lengths.extend(len(row) for row in itertools.islice(rows, NUM_SNIFFED + 1))
     num_cells, *below = lengths or [0]
     agreeing = max(sum(n == num for n in below) for num in (num_cells, num_cells + 1))
     return num_cells > 1, agreeing / max(len(below), 1), num_cells
@@ -133,9 +136,14 @@ def _numbered_rows(text: str, delimiter: str, path: Path) -> Iterator[tuple[int,
         for row in reader:
             yield reader.line_num, row
     except csv.Error as error:
+        if "field limit" in str(error):
+            raise TableError(
+                f"{path} must have cells of at most {csv.field_size_limit():,} characters; got a "
+                f"longer one in line {reader.line_num} (perhaps a quote is not closed)."
+            ) from None
         raise TableError(
             f"{path} has an unclosed or misplaced quote, noticed in line {reader.line_num}: "
-            f"{error}."
+            f"{one_line(error)}."
         ) from None
 
 
@@ -161,9 +169,16 @@ def _quick_columns(text: str, delimiter: str, header: _Header) -> list[Any] | No
         ),
     }
     try:
-        return pyarrow.csv.read_csv(pyarrow.BufferReader(text.encode()), **options).columns
+        columns = pyarrow.csv.read_csv(pyarrow.BufferReader(text.encode()), **options).columns
     except pyarrow.ArrowInvalid:  # rows of several lengths, or none at all
         return None
+    return None if any(map(_has_long_cell, columns)) else columns
+
+
+def _has_long_cell(column: pyarrow.ChunkedArray) -> bool:
+    """Whether a cell has more bytes than the csv module allows a cell to have characters."""
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return longest is not None and longest > csv.field_size_limit()
 
 
 def _has_plain_quotes(text: str, delimiter: str) -> bool:

@@ -3,13 +3,7 @@
 The suffix of the name says which. The cells of a CSV file stay text; `Encoder` finds their meaning.
 """
 
-import bz2
-import gzip
-import io
-import lzma
 import re
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +12,24 @@ import pyarrow
 import pyarrow.parquet
 
 from bbalpha.files import replacing
+from bbalpha.tables.compression import (
+    COMPRESSED_SUFFIXES,
+    compressed,
+    decoded_limit,
+    decompressed,
+    reason_of,
+    too_large,
+)
 from bbalpha.tables.delimited import DECIMAL_COMMAS, table_of_text
-from bbalpha.tables.messages import TableError, check_names
+from bbalpha.tables.messages import TableError, check_names, check_num_columns
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
-COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip", ".zst")
 TAB_SUFFIXES = (".tsv", ".tab")
 SPREADSHEET_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods")
 OTHER_SUFFIXES = (*SPREADSHEET_SUFFIXES, ".json", ".jsonl")
 
+CELLS_PER_BATCH = 2**20  # cells of a Parquet file that are decoded at a time
+MOST_ROWS_PER_BATCH = 2**16
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -48,7 +51,7 @@ def read_table(path: str | Path) -> pyarrow.Table:
         TableError: If the file cannot be read or is not a table with named columns and rows.
     """
     path = Path(path)
-    data = _decompressed(_bytes_of_file(path), path)
+    data = decompressed(_bytes_of_file(path), path)
     is_parquet = path.suffix.lower() in PARQUET_SUFFIXES or data[:4] == b"PAR1"
     table: Any = _parquet_table(data, path) if is_parquet else table_of_text(data, path)
     if table.num_rows == 0:
@@ -126,49 +129,37 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower().rstrip(".")
 
 
-def _decompressed(data: bytes, path: Path) -> bytes:
-    if path.suffix.lower() not in COMPRESSED_SUFFIXES:
-        return data
-    functions = (gzip.decompress, bz2.decompress, lzma.decompress, _unzip, _unzstd)
-    try:
-        return functions[COMPRESSED_SUFFIXES.index(path.suffix.lower())](data)
-    except (
-        *(OSError, EOFError, ValueError, RuntimeError),
-        *(zlib.error, lzma.LZMAError, zipfile.BadZipFile),
-    ) as error:
-        raise TableError(f"{path} cannot be decompressed: {_one_line(error)}.") from None
-
-
-def _unzip(data: bytes) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        names = [name for name in archive.namelist() if not name.startswith("__MACOSX")]
-        if len(names) != 1:
-            raise ValueError(f"it holds {len(names)} files instead of one")
-        return archive.read(names[0])
-
-
-def _unzstd(data: bytes) -> bytes:
-    with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as stream:
-        return stream.read()
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")
-
-
 def _parquet_table(data: bytes, path: Path) -> pyarrow.Table:
     try:
-        table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read()
-        table.validate(full=True)
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        found = file.schema_arrow.names
+        used = [number for number, name in enumerate(found) if not PANDAS_INDEX.fullmatch(name)]
+        names = [found[number].strip() for number in used]
+        check_num_columns(len(names), str(path))
+        table = _decoded(file, decoded_limit(len(data)))
+        if table is not None:
+            table.validate(full=True)
     except (pyarrow.ArrowException, OSError) as error:
-        raise TableError(f"{path} is not a complete Parquet file: {_one_line(error)}.") from None
-    table = table.select([name for name in table.column_names if not PANDAS_INDEX.fullmatch(name)])
-    names = [name.strip() for name in table.column_names]
+        raise TableError(f"{path} is not a complete Parquet file: {reason_of(error)}.") from None
+    if table is None:
+        raise too_large(path, "once decoded", "write it as CSV if it is a table")
     if not names:
         raise TableError(f"{path} has no columns.")
     check_names(names, str(path))
     # The metadata that pandas leaves in the file would turn names back into numbers.
-    return table.rename_columns(names).replace_schema_metadata(None)
+    return table.select(used).rename_columns(names).replace_schema_metadata(None)
+
+
+def _decoded(file: pyarrow.parquet.ParquetFile, limit: int) -> pyarrow.Table | None:
+    """The table, read a batch at a time, or None if it is larger than the limit."""
+    rows_per_batch = max(1, CELLS_PER_BATCH // max(len(file.schema_arrow.names), 1))
+    batches, num_bytes = [], 0
+    for batch in file.iter_batches(min(rows_per_batch, MOST_ROWS_PER_BATCH)):
+        batches.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes > limit:
+            return None
+    return pyarrow.Table.from_batches(batches, file.schema_arrow)
 
 
 def _bytes_of_table(frame: Any, path: Path) -> bytes:
@@ -179,26 +170,4 @@ def _bytes_of_table(frame: Any, path: Path) -> bytes:
     else:
         separator = "\t" if inner.suffix.lower() in TAB_SUFFIXES else ","
         data = frame.to_csv(index=False, sep=separator, lineterminator="\n").encode()
-    return _compressed(data, path.suffix.lower(), inner.name)
-
-
-def _compressed(data: bytes, suffix: str, name: str) -> bytes:
-    match suffix:
-        case ".gz":
-            return gzip.compress(data, mtime=0)  # without the time, equal tables give equal files
-        case ".bz2":
-            return bz2.compress(data)
-        case ".xz":
-            return lzma.compress(data)
-        case ".zip":
-            return _zip(data, name)
-        case ".zst":
-            return pyarrow.compress(data, codec="zstd", asbytes=True)
-    return data
-
-
-def _zip(data: bytes, name: str) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
+    return compressed(data, path.suffix.lower(), inner.name)

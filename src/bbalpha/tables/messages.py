@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 MAX_NAME_LENGTH = 1000
+MAX_COLUMNS = 20_000
 QUOTED_LENGTH = 60
 NUM_COMPARED = 2000  # names compared in the search for the nearest one, which is slow
 PYTHON_FLAGS = {
@@ -53,12 +54,14 @@ def join(words: Sequence[str], num_more: int = 0) -> str:
 def option(flag: str, name: str, effect: str = "") -> str:
     """An option as users type it, on the command line or in Python, with its effect if given.
 
-    --drop 'living area' on the command line is drop=['living area'] in Python.
+    --drop 'living area' on the command line is drop=['living area'] in Python. A name too long for
+    a message is left to the user.
     """
     if _IN_PYTHON.get():
         typed = PYTHON_FLAGS.get(flag) or f"{flag.removeprefix('--')}=[{quote(name)}]"
     else:
-        typed = f"{flag} {shlex.quote(name)}" if name else flag
+        shown = shlex.quote(name) if len(name) <= QUOTED_LENGTH else "NAME"
+        typed = f"{flag} {shown}" if name else flag
     return f"{typed} {effect}".rstrip()
 
 
@@ -84,6 +87,12 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     by_lower = {other.lower(): other for other in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None
+
+
+def check_num_columns(num: int, what: str) -> None:
+    """Raise if a file has so many columns that reading and encoding them would take minutes."""
+    if num > MAX_COLUMNS:
+        raise TableError(f"{what} must have at most {MAX_COLUMNS:,} columns; got {num:,}.")
 
 
 def check_names(names: Sequence[Any], what: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow
 
+from bbalpha.files.wording import one_line
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.cells import BOOLEAN, NUMBER, TEXT, TIME, as_numpy, pc
 from bbalpha.tables.dates import read_dates
-from bbalpha.tables.messages import TableError, option, quote, remedies
+from bbalpha.tables.messages import QUOTED_LENGTH, TableError, option, quote, remedies
 from bbalpha.tables.numerals import PLAIN_NOTATION, Notation, Numerals, read_numerals
 
 FALSE = ("false", "no", "n", "f", "off", "0")
@@ -127,8 +128,8 @@ def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None 
         return cells
     found = getattr(column, "dtype", None) if cells is None else cells.type
     raise TableError(
-        f"{habits.role} {quote(name)} must hold numbers, dates or texts; got the type {found}"
-        f"{remedies(remedy)}."
+        f"{habits.role} {quote(name)} must hold numbers, dates or texts; got the type "
+        f"{one_line(found)}{remedies(remedy)}."
     )
 
 
@@ -163,9 +164,11 @@ def _may_hold_values(cells, habits):
     present = cells.drop_null()
     step = max(len(present) // NUM_SAMPLED, 1)
     sample = present.take(np.arange(0, len(present), step))
-    values = read_numerals(sample, None, habits.decimal_commas).values
-    is_value = ~np.isnan(values) | ~np.isnan(read_dates(sample, habits.dayfirst).days)
-    return is_value.mean() > HOPELESS
+    is_number = ~np.isnan(read_numerals(sample, None, habits.decimal_commas).values)
+    if is_number.mean() > HOPELESS:  # then dates, which are slower still, decide nothing here
+        return True
+    is_date = ~np.isnan(read_dates(sample, habits.dayfirst).days)
+    return (is_number | is_date).mean() > HOPELESS
 
 
 def _by_spelling(cells, read):
@@ -243,7 +246,8 @@ def _check_read(name, cells, is_read, rule, habits, known):
     row, num = int(bad.argmax()), int(bad.sum())
     value = cells_of.texts(cells)[row].as_py()
     others = f", the first of {num}" if num > 1 else ""
-    advice = [] if "," in value else [option("--missing", value, "treats it as missing")]
+    is_token = "," not in value and value.isprintable() and len(value) <= QUOTED_LENGTH
+    advice = [option("--missing", value, "treats it as missing")] if is_token else []
     if habits.role == "target":
         advice.append("--task classification treats them as classes")
     else:

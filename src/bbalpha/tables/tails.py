@@ -107,14 +107,17 @@ def _median(values: np.ndarray) -> float:
 
 
 def _width(values: np.ndarray) -> float | None:
-    """The deviation by the innermost quantiles that differ; None if the numbers are all equal."""
+    """The deviation by the innermost quantiles that differ; None if the numbers are all equal.
+
+    None also where quotients could overflow, so that these numbers are left alone.
+    """
+    if np.abs(values).max() >= HUGE:
+        return None
     for level, deviations in SPREADS:
         low, high = np.quantile(values / deviations, [level, 1 - level])
         width = float(high - low)
         if width > 0:
-            # Where quotients could overflow, numbers are left alone.
-            is_safe = width > 1 / HUGE and np.abs(values).max() < HUGE
-            return width if is_safe else None
+            return width if width > 1 / HUGE else None
     return None
 
 

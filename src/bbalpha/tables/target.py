@@ -162,8 +162,13 @@ def drop_unknown_targets(
         name: The column to predict.
         task: "regression", "classification" or None, as in `Target.learn`.
         missing: Texts that mark missing cells, besides the usual ones.
+
+    Raises:
+        TableError: If no row has a target.
     """
     absent = _first_reading(frame, name, task, missing).missing
+    if absent.all():
+        raise TableError(f"target {quote(name)} is missing in every row.")
     return (select_rows(frame, ~absent) if absent.any() else frame), int(absent.sum())
 
 
