@@ -7,6 +7,7 @@ while it wrote one, the incomplete last line does not count.
 import json
 import math
 import os
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from bbalpha_paper.writing import writing
 
 NEWLINE = b"\n"
+LONGEST_NAME = 200
+LARGEST = 2**63  # whole number, beyond any split or seed
 KINDS = {str: str, int: int, float: int | float}  # of fields, as JSON has them; others are dicts
 
 
@@ -97,22 +100,39 @@ def append_rows(file: Path, rows: Iterable[Row]) -> None:
 
 def _row(line: bytes, place: str) -> Row:
     try:
-        values = json.loads(line)
-    except ValueError:
-        raise ValueError(f"{place} must be a row in JSON; got {line[:40]!r}.") from None
+        values = json.loads(line, parse_constant=_finite, parse_float=_finite)
+        json.dumps(values, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError):
+        raise ValueError(
+            f"{place} must be a row in JSON, with finite numbers; got {line[:40]!r}."
+        ) from None
     names = [field.name for field in fields(Row)]
     if not isinstance(values, dict) or sorted(values) != sorted(names):
-        raise ValueError(
-            f"{place} must have the fields {', '.join(names)}; "
-            f"got {', '.join(values) if isinstance(values, dict) else line[:40]!r}."
-        )
+        found = ", ".join(values)[:LONGEST_NAME] if isinstance(values, dict) else line[:40]
+        raise ValueError(f"{place} must have the fields {', '.join(names)}; got {found!r}.")
     for field in fields(Row):
-        if not isinstance(values[field.name], KINDS.get(field.type, dict)):
-            raise ValueError(
-                f"the field {field.name} of {place} must be {_kind_name(field.type)}; "
-                f"got {values[field.name]!r}."
-            )
+        value = values[field.name]
+        if not isinstance(value, KINDS.get(field.type, dict)) or isinstance(value, bool):
+            raise _wrong(field.name, place, _kind_name(field.type), value)
+        if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_NAME):
+            raise _wrong(field.name, place, f"at most {LONGEST_NAME} printable characters", value)
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise _wrong(field.name, place, f"at most {LARGEST:g} in size", value)
+    if not isinstance(values["settings"].get("scale"), str):
+        raise _wrong("settings", place, "an object with the text scale", values["settings"])
     return Row(**values)
+
+
+def _wrong(name: str, place: str, rule: str, value: Any) -> ValueError:
+    return ValueError(f"the field {name} of {place} must be {rule}; got {reprlib.repr(value)}.")
+
+
+def _finite(text: str) -> float:
+    """The number that a text in JSON stands for; JSON itself has no infinity."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def _kind_name(kind: Any) -> str:

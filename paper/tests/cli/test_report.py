@@ -90,13 +90,29 @@ def folder(path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"^line 10 of .*pima\.jsonl must be a row in JSON; got b'{'\.$"),
+        ("{", r"^line 10 of .*pima\.jsonl must be a row in JSON, .*; got b'{'\.$"),
         ("[]", r"^line 10 of .* must have the fields experiment, .*; got b'\[\]'\.$"),
         ('{"experiment": "probit"}', r"must have the fields experiment, .*; got 'experiment'\.$"),
         ({"alpha": "x"}, r"^the field alpha of line 10 of .* must be a number; got 'x'\.$"),
         ({"metrics": 1}, r"^the field metrics of line 10 of .* must be an object; got 1\.$"),
         ({"split": 0.5}, r"^the field split of line 10 of .* must be a whole number; got 0\.5\.$"),
         ({"dataset": 1}, r"^the field dataset of line 10 of .* must be a text; got 1\.$"),
+        (
+            {"alpha": float("inf")},
+            r"^line 10 of .* must be a row in JSON, with finite numbers; got b",
+        ),
+        ({"metrics": {"error": float("nan")}}, r"^line 10 of .* JSON, with finite numbers; got b"),
+        ({"settings": {}}, r"^the field settings of line 10 of .* with the text scale; got {}\.$"),
+        ({"settings": {"scale": 1}}, r"an object with the text scale; got {'scale': 1}\.$"),
+        ({"dataset": "\ud800"}, r"^line 10 of .*pima\.jsonl must be a row in JSON, with finite"),
+        ({"dataset": "\x1b[31m"}, r"dataset of line 10 of .* must be at most 200 printable char"),
+        (
+            {"version": "v" * 10**6},
+            r"must be at most 200 printable characters; got 'v{12}\.\.\.v+'",
+        ),
+        ({"alpha": 10**400}, r"the field alpha of line 10 of .* must be at most 9.22337e\+18 in"),
+        ({"seed": True}, r"the field seed of line 10 of .* must be a whole number; got True\.$"),
+        ("[" * 10**5, r"^line 10 of .* must be a row in JSON, with finite numbers; got b'\[\["),
         ({"experiment": "x"}, r"must be one of divergence, .*; got 'x'\.$"),
     ],
 )
@@ -106,3 +122,15 @@ def test_a_broken_line_is_refused_in_one_sentence(tmp_path, rows, line, message)
         line = json.dumps(asdict(rows["probit"][0]) | line)
     file.write_text(f"{file.read_text('utf-8')}{line}\n", "utf-8")
     assert re.search(message, refused(tmp_path / "results", "--output", tmp_path / "report.html"))
+
+
+def test_names_that_look_like_html_or_shell_are_shown_as_text(tmp_path, rows):
+    name = "<script>alert(1)</script>;x"
+    lines = [json.dumps(asdict(row) | {"dataset": name}) for row in rows["probit"]]
+    (tmp_path / "results" / "probit").mkdir(parents=True)
+    (tmp_path / "results" / "probit" / "x.jsonl").write_text("\n".join(lines) + "\n")
+    for page in (tmp_path / "page.md", tmp_path / "page.html"):
+        assert run(tmp_path / "results", "--output", page).exit_code == 0
+        assert "<script>alert" not in page.read_text("utf-8")
+    quoted = "--data &#x27;&lt;script&gt;alert(1)&lt;/script&gt;;x&#x27; --alphas"
+    assert quoted in (tmp_path / "page.md").read_text("utf-8")

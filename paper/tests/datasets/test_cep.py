@@ -36,7 +36,7 @@ def server(smaller, monkeypatch, tmp_path, write_text):
     path.write_text(MOLECULES)
     entry = dataclasses.replace(datasets.CATALOG["cep"], url=path.as_uri())
     monkeypatch.setitem(datasets.CATALOG, "cep", entry)
-    monkeypatch.setattr(cep, "MD5", hashlib.md5(MOLECULES.encode()).hexdigest())
+    monkeypatch.setattr(cep, "SHA256", hashlib.sha256(MOLECULES.encode()).hexdigest())
     return path
 
 
@@ -126,7 +126,7 @@ def test_a_damaged_download_is_neither_used_nor_kept(server, write_text):
     kept.unlink()
     server.write_text(MOLECULES.upper())
     with pytest.raises(
-        ValueError, match=rf"cep-processed\.csv must have the md5 checksum {cep.MD5}"
+        ValueError, match=rf"cep-processed\.csv must have the SHA-256 checksum {cep.SHA256}"
     ):
         datasets.load("cep")
     assert not kept.exists()

@@ -22,7 +22,8 @@ from .folder_files import check_header, find_file, read_gzip, table_path
 
 RADIUS = 2  # bonds, as in the paper
 FINGERPRINTS = "cep_morgan512_r2.npz"
-MD5 = "b6d257ff416917e4e6baa5e1103f3929"  # of cep-processed.csv in its authors' repository
+# Of cep-processed.csv in its authors' repository.
+SHA256 = "99c3def57a412e0ac3922194d0605b6a8a9056938706a44bc4ba1d35fe8bc8c0"
 
 _TIMEOUT = 60.0  # seconds without an answer
 
@@ -53,7 +54,7 @@ def download(entry: Entry) -> tuple[np.ndarray, np.ndarray, str]:
         ModuleNotFoundError: If RDKit is not installed when the fingerprints are first needed.
     """
     path = Path(sklearn.datasets.get_data_home()) / "bbalpha" / Path(entry.url).name
-    if not path.is_file() or _md5(path.read_bytes()) != MD5:
+    if not path.is_file() or _sha256(path.read_bytes()) != SHA256:
         _retrieve(entry.url, path)
     smiles, efficiency = _parse(path.read_text(), entry, path)
     stored = path.with_name(FINGERPRINTS)
@@ -143,13 +144,12 @@ def _retrieve(url: str, path: Path) -> None:
             f"Could not download cep from {url}: {error}. Try again, or set BBALPHA_DATA to a "
             "folder that holds cep/cep.csv.gz."
         ) from error
-    if (found := _md5(content)) != MD5:
-        raise ValueError(f"{url} must have the md5 checksum {MD5}; got {found}.")
+    if (found := _sha256(content)) != SHA256:
+        raise ValueError(f"{url} must have the SHA-256 checksum {SHA256}; got {found}.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
-def _md5(content: bytes) -> str:
-    """The checksum; MD5 detects accidents, and no other was published."""
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

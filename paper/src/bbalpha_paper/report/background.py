@@ -1,6 +1,7 @@
 """Background of a section: the commands, number, settings and times of its runs."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,8 @@ def reproduction(runs: Runs) -> Commands:
     start = f"bbalpha-paper run {runs[0].experiment} --scale {scales(runs)}"
     return Commands(
         tuple(
-            f"{start} --data {','.join(datasets)}{options}" for options, datasets in lines.items()
+            f"{start} --data {shlex.quote(','.join(datasets))}{options}"
+            for options, datasets in lines.items()
         )
     )
 

@@ -1,6 +1,7 @@
 """The page as Markdown, for documentation, with the figures as files in a folder next to it."""
 
 from collections.abc import Iterable
+from html import escape
 from typing import NamedTuple
 
 from bbalpha_paper.report.document import (
@@ -50,7 +51,7 @@ def _block(block: Block, folder: str) -> str:
         case Paragraph(text):
             return _escaped(text)
         case Commands(lines):
-            return _lines(["```bash"], lines, ["```"])
+            return _commands(lines)
         case Table():
             return _table(block)
         case Figure(name=name, caption=caption):
@@ -58,6 +59,13 @@ def _block(block: Block, folder: str) -> str:
         case Details(label, blocks):
             inside = "\n\n".join(_block(inner, folder) for inner in blocks)
             return f"<details>\n<summary>{_escaped(label)}</summary>\n\n{inside}\n\n</details>"
+
+
+def _commands(lines: Iterable[str]) -> str:
+    """The lines as a block of code; names in them that look like HTML are escaped."""
+    if any("<" in line for line in lines):
+        return f"<pre><code>{escape(_lines(lines))}</code></pre>"
+    return _lines(["```bash"], lines, ["```"])
 
 
 def _table(table: Table) -> str:
@@ -79,7 +87,7 @@ def _marked(cell: Cell) -> str:
 
 
 def _cell(text: str) -> str:
-    return _escaped(text).replace("|", "\\|")
+    return _escaped(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _escaped(text: str) -> str:
