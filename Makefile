@@ -6,7 +6,7 @@ BENCH := .venv-bench
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow docs bench lint format
+.PHONY: help demo test slow fuzz docs bench lint format
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,9 @@ test: lint  ## lint, check types, run all tests and doctests except the slow one
 
 slow: $(VENV)/.dev  ## run the slow tests
 	$(BIN)/python -m pytest -q -m slow
+
+fuzz: $(VENV)/.dev  ## read thousands of mutated model files and tables, for minutes
+	@for file in tests/fuzz/fuzz_*.py; do PYTHONPATH=tests $(BIN)/python $$file || exit 1; done
 
 docs: $(VENV)/.docs  ## build the documentation into site/, without the network
 	@rm -rf site
