@@ -76,9 +76,10 @@ def test_a_first_fit_on_all_rows_does_without_a_program_for_the_energy(compilati
     assert sorted(compilations) == ["jit(_posterior)", "jit(run_steps)"]
 
 
-def test_small_natural_gradient_steps_are_compiled_quickly_and_all_others_to_run_fast():
-    whole, batches = Plan(512, 1, 100), Plan(32, 16, 100)
-    assert steps_for(whole, "natural", 128) is steps_for(batches, "natural", 100) is quick_steps
-    assert steps_for(whole, "natural", 129) is run_steps
+def test_small_steps_are_compiled_quickly_and_all_others_to_run_fast():
+    whole, batches, weights = Plan(512, 1, 100), Plan(32, 16, 100), np.zeros(2048)
+    for num_samples, program in ((128, quick_steps), (129, run_steps)):
+        assert steps_for(whole, "natural", weights, num_samples) is program
     for other in ("adam", optax.sgd(0.1)):
-        assert steps_for(batches, other, 10) is run_steps
+        for num_samples, program in ((32, quick_steps), (33, run_steps)):
+            assert steps_for(batches, other, weights, num_samples) is program

@@ -169,7 +169,7 @@ def fit(
     check_likelihood(state, data, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    steps = steps_for(plan, optimizer, num_samples)
+    steps = steps_for(plan, optimizer, params, num_samples)
     run = partial(steps, rows=rows, batch_size=plan.batch_size)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)

@@ -35,6 +35,9 @@ FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow a
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
 # emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
+# Rows times draws times parameters up to which XLA's older emitters, which compile in half the time,
+# make steps of other optimizers nearly as fast (docs/benchmarks.md).
+SMALL_PRODUCTS = 2**21
 # Rows times draws from which the steps, of a tenth of a second or more, take most of the time.
 LONG_STEP = 2**23
 
@@ -107,10 +110,14 @@ def optimizer_for(
             return optimizer
 
 
-def steps_for(plan: Plan, optimizer: Any, num_samples: int) -> Compiled:
-    """The program of the steps: compiled quickly if few and small steps are expected."""
-    is_short = optimizer == "natural" and plan.batch_size * num_samples <= SMALL_STEP
-    return quick_steps if is_short else run_steps
+def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> Compiled:
+    """The program of the steps: compiled quickly if that costs little or no speed."""
+    num_outcomes = plan.batch_size * num_samples
+    if optimizer == "natural":
+        is_small = num_outcomes <= SMALL_STEP
+    else:
+        is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
+    return quick_steps if is_small else run_steps
 
 
 def _size(params: PyTree) -> int:

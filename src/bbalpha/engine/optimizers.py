@@ -29,8 +29,9 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     At the authors' constant rate of 1e-3, a log-variance that starts at −10 needs ten thousand
     steps to reach 0, and most runs would end before q has spread out. The scales of a learned prior
     wait until q has found its place: from the start, they would shrink around weights that have not
-    moved yet, and keep them there. The number of steps is a leaf of the result, so runs of every
-    length share one compiled program.
+    moved yet, and keep them there. All variables are one vector to it, because a dozen small arrays
+    take longer to compile and to move. The number of steps is a leaf of the result, so runs of
+    every length share one compiled program.
     """
     horizon = on_device(num_steps)
     return optax.GradientTransformation(
@@ -42,7 +43,7 @@ def _decaying_adam(num_steps: Int[Array, ""]) -> optax.GradientTransformation:
     def rate(count: Any) -> Float[Array, ""]:
         return 0.5e-2 * (1 + jnp.cos(jnp.pi * jnp.minimum(count / num_steps, 1.0)))
 
-    return optax.adam(rate)
+    return optax.flatten(optax.adam(rate))
 
 
 def _init_decaying_adam(num_steps: Int[Array, ""], params: PyTree) -> PyTree:
