@@ -35,7 +35,7 @@ FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow a
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
 # emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
-# Rows times draws times parameters up to which XLA's older emitters, which compile in half the time,
+# Rows times draws times parameters up to which XLA's older emitters, which compile twice as fast,
 # make steps of other optimizers nearly as fast (docs/benchmarks.md).
 SMALL_PRODUCTS = 2**21
 # Rows times draws from which the steps, of a tenth of a second or more, take most of the time.
