@@ -18,7 +18,7 @@ ENGINE = """
     forks leaving
     arrays options
     checks clock compiling interrupts layout materialize optimizers progress special streams
-    threefry
+    beta_ratio threefry
     batches cache draws noise
     epochs
     loop replicas
@@ -61,7 +61,8 @@ LONGEST_FILE, LONGEST_BODY, MOST_ARGUMENTS = 400, 40, 10
 MANY_ARGUMENTS = {"fit_table", "compare_table", "run_experiments", "Estimator.__init__"}
 
 # Test files about the repository as a whole, rather than about a module of the same name.
-WHOLE_TESTS = {"fuzz/test_fuzz_models", "test_house", "test_readme", "test_docs", "test_examples"}
+FUZZERS = {"fuzz/test_fuzz_models", "fuzz/test_fuzz_tables"}
+WHOLE_TESTS = FUZZERS | {"test_house", "test_readme", "test_docs", "test_examples"}
 WHOLE_INTERFACE_TESTS = {"interfaces/test_check_estimator", "interfaces/test_scikit_learn"}
 
 

@@ -371,13 +371,8 @@ class Estimator(BaseEstimator, ABC):
 
     def _over_draws(self, model: Callable, rows: Any, summary: Callable) -> Any:
         num_samples = self.num_predictive_samples
-        predict = partial(
-            self.posterior_.predict,
-            model,
-            key=self._key(),
-            num_samples=num_samples,
-            summary=summary,
-        )
+        settings = {"key": self._key(), "num_samples": num_samples, "summary": summary}
+        predict = partial(self.posterior_.predict, model, **settings)
         most = self._network().rows_at_once(num_samples)
         is_small = len(jax.tree.leaves(rows)[0]) <= most
         result = predict(rows) if is_small else map_rows(predict, rows, most, 0)
