@@ -23,6 +23,11 @@ TABLE = "x,y\n1,2\n2,3\n3,5\n4,4\n"
         (["--plot", "no/p.png"], "--plot must be a file that can be written; got no/p.png"),
         (["--plot", "table.png"], "--plot must not be another file of the command"),
         (["-o", "p.png", "--plot", "p.png"], "--plot must not be another file of the command"),
+        (["-o", "m", "--checkpoint", "m"], "--checkpoint must not be another file of the command"),
+        (["--checkpoint", "link.csv"], "--checkpoint must not be another file of the command"),
+        (["--checkpoint", "loop"], "--checkpoint must be a folder; got loop, a link to nowhere"),
+        (["--checkpoint", "note.txt"], r"--checkpoint must be a folder; got the file note\.txt"),
+        (["--checkpoint", "note.txt/x"], "--checkpoint must be a folder that can be .* directory"),
     ],
 )
 def test_outputs_are_checked_before_the_table_is_read(
@@ -35,6 +40,7 @@ def test_outputs_are_checked_before_the_table_is_read(
     (tmp_path / "table.png").hardlink_to("table.csv")
     (tmp_path / "dangling").symlink_to("nowhere/m.safetensors")
     (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "note.txt").touch()
     assert re.search(message, refused(tmp_path, "fit", "table.csv", "--target", "y", *options))
 
 

@@ -121,8 +121,8 @@ def test_the_next_write_removes_what_ended_processes_left(path, ended_process):
     (path.parent / name_of(os.getpid())).touch()  # of an earlier process with our number
     kept = path.parent / "kept"
     kept.touch()
-    (path.parent / name_of(f"{ended_process}-link")).symlink_to(kept)
-    folder = path.parent / name_of(f"{ended_process}-folder")
+    (path.parent / f"{name_of(ended_process)}.link").symlink_to(kept)
+    folder = path.parent / f"{name_of(ended_process)}.folder"
     folder.mkdir()
     (folder / "result.txt").touch()
     write(path, "new")
@@ -140,15 +140,28 @@ def test_what_a_living_process_writes_stays(path):
     assert names_in(path.parent) == sorted(names)
 
 
-@pytest.mark.parametrize("machine", ["00000000", "unknown"])
-def test_what_another_machine_writes_stays_for_a_day(path, ended_process, machine):
-    young, old = (path.with_name(name_of(ended_process, machine) + end) for end in ("1", "2"))
+def test_what_another_machine_writes_stays_for_a_day(path, ended_process):
+    young, old = (path.with_name(name_of(ended_process, "00000000") + end) for end in ("1", "2"))
     for leftover in (young, old):
         leftover.touch()
-    day_before = old.stat().st_mtime - 24 * 3600 - 60
-    os.utime(old, (day_before, day_before))
+    make_old(old)
     write(path, "new")
     assert names_in(path.parent) == sorted([young.name, "result.txt"])
+
+
+def test_what_somebody_else_named_like_a_temporary_file_stays(path, ended_process):
+    names = [f"{PREFIX}cache", f"{PREFIX}notes.txt", name_of(ended_process)[:-5], "result.txt"]
+    for name in names[:-1]:
+        path.with_name(name).touch()
+        make_old(path.with_name(name))
+    write(path, "new")
+    assert names_in(path.parent) == sorted(names)
+
+
+def make_old(path):
+    """Let a file have been written a day and a minute ago."""
+    then = path.stat().st_mtime - 24 * 3600 - 60
+    os.utime(path, (then, then))
 
 
 def test_a_process_that_leaves_at_once_can_remove_its_own_files(path):

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import bbalpha as bb
 from bbalpha.files import model_file
@@ -141,7 +142,7 @@ def test_no_flipped_byte_and_no_cut_is_read_as_good(tmp_path):
         path.write_bytes(changed)
         with pytest.raises((ValueError, OSError)):
             model_file.read(path)
-    for length in range(0, len(content), 7):
+    for length in range(len(content)):
         path.write_bytes(content[:length])
         with pytest.raises((ValueError, OSError)):
             model_file.read(path)
@@ -195,10 +196,68 @@ def test_another_jax_may_print_programs_in_another_way(folder, monkeypatch):
 
 
 def test_only_the_newest_are_kept_and_leftovers_are_removed(tmp_path):
-    (tmp_path / f".bbalpha-{_machine()}-{2**40}-0123.safetensors").touch()
+    (tmp_path / f".bbalpha-{_machine()}-{2**40}-0123456789abcdef.safetensors").touch()
     fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0, keep=3))
     assert len(files_of(tmp_path)) == 3
     assert sorted(tmp_path.iterdir()) == files_of(tmp_path)
+
+
+def test_files_of_others_stay(tmp_path):
+    names = ("step-9.safetensors", "step-900000000000.safetensors", "step-b.safetensors")
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with pytest.warns(UserWarning, match=r"^A checkpoint was skipped: step-90+\.safetensors"):
+        fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0))
+    assert all((tmp_path / name).read_text() == "mine" for name in names)
+    assert len(files_of(tmp_path)) == len(names) + 2
+
+
+def test_checkpoints_are_saved_and_kept_after_damaged_ones_with_higher_numbers(tmp_path, folder):
+    damaged = tmp_path / "step-999999999999.safetensors"
+    damaged.write_bytes(files_of(folder)[-1].read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=r"^A checkpoint was skipped: step-9+\.safetensors"):
+        fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0))
+    *_, before, last, skipped = files_of(tmp_path)
+    assert len(files_of(tmp_path)) == 3
+    assert before.name < last.name == files_of(folder)[-1].name
+    assert skipped == damaged
+
+
+def test_a_natural_run_cannot_go_back_to_a_smaller_budget(tmp_path):
+    fit(num_epochs=30, checkpoint=tmp_path)
+    message = r"^num_epochs must be at least 30, because the fit in .* has taken 30 steps; got "
+    with pytest.raises(ValueError, match=message + r"num_epochs=10\. Use another folder\.$"):
+        fit(num_epochs=10, checkpoint=tmp_path)
+
+
+FORGERIES = {
+    "not finite": (lambda arrays, _: arrays["['state'].variables.q.mean"].fill(np.nan), "state is"),
+    "another step": (lambda arrays, _: arrays["['state'].step"].fill(-7), "named for another step"),
+    "no energies": (lambda arrays, _: arrays.pop("['energies']"), "record is not that of a fit"),
+    "no record": (lambda _, metadata: metadata.pop("record"), "record is not that of a fit"),
+    "no seconds": (lambda _, metadata: metadata["record"].update(seconds=None), "record is not"),
+    "no watches": (lambda _, metadata: metadata["record"].update(watches=[]), "record is not"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_checkpoint_is_refused(forgery, tmp_path, folder):
+    forge, reason = FORGERIES[forgery]
+    source = files_of(folder)[-1]
+    arrays, metadata = model_file.read(source)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    forge(arrays, metadata)
+    write_arrays(tmp_path / source.name, arrays, metadata)
+    message = rf"^{source.name} is not a valid checkpoint: .*{re.escape(reason)}"
+    with pytest.raises(ValueError, match=message):
+        fit(**KINDS["minibatches"], checkpoint=tmp_path)
+
+
+def write_arrays(path, arrays, metadata):
+    """Write arrays under their names in a file with its checksum, as a forger would."""
+    header = {"bbalpha": json.dumps(metadata), "sha256": model_file.NO_CHECKSUM}
+    save_file(arrays, path, header)
+    model_file._seal(path)
 
 
 def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
@@ -222,9 +281,19 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch)
     [
         (3, TypeError, "checkpoint must be a folder or a bb.Checkpoint; got checkpoint=3."),
         (bb.Checkpoint("x", keep=0), ValueError, "checkpoint.keep must be"),
-        (bb.Checkpoint("x", seconds=-1.0), ValueError, "checkpoint.seconds must not be negative"),
-        (bb.Checkpoint("x", seconds=np.nan), ValueError, "checkpoint.seconds must not be negative"),
+        (bb.Checkpoint("x", seconds=-1.0), ValueError, "checkpoint.seconds must be finite"),
+        (
+            bb.Checkpoint("x", seconds=np.nan),
+            ValueError,
+            "checkpoint.seconds must be finite",
+        ),
+        (
+            bb.Checkpoint("x", seconds=np.inf),
+            ValueError,
+            "checkpoint.seconds must be finite",
+        ),
         ("/dev/null/x", OSError, "/dev/null/x cannot be made: Not a directory."),
+        ("/dev/null", ValueError, "checkpoint must be a folder; got the file /dev/null."),
     ],
 )
 def test_settings_are_checked(checkpoint, error, message, tmp_path, monkeypatch):
@@ -235,9 +304,9 @@ def test_settings_are_checked(checkpoint, error, message, tmp_path, monkeypatch)
 
 def test_a_model_file_is_no_checkpoint_and_a_checkpoint_no_model(tmp_path, folder):
     posterior = fit(**KINDS["minibatches"])
-    posterior.save(tmp_path / "step-1.safetensors")
+    posterior.save(tmp_path / "step-000000000001.safetensors")
     with pytest.raises(
-        ValueError, match=r"^checkpoint must be a folder of checkpoints; got step-1"
+        ValueError, match=r"^checkpoint must be a folder of checkpoints; got step-0+1\.safe"
     ):
         fit(checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"is not a valid bbalpha model"):

@@ -119,7 +119,9 @@ def _row(line: bytes, place: str) -> Row:
         if isinstance(value, int) and abs(value) > LARGEST:
             raise _wrong(field.name, place, f"at most {LARGEST:g} in size", value)
     if not isinstance(values["settings"].get("scale"), str):
-        raise _wrong("settings", place, "an object with the text scale", values["settings"])
+        raise _wrong(
+            "settings", place, "an object with a text field named scale", values["settings"]
+        )
     return Row(**values)
 
 

@@ -102,8 +102,14 @@ def folder(path):
             r"^line 10 of .* must be a row in JSON, with finite numbers; got b",
         ),
         ({"metrics": {"error": float("nan")}}, r"^line 10 of .* JSON, with finite numbers; got b"),
-        ({"settings": {}}, r"^the field settings of line 10 of .* with the text scale; got {}\.$"),
-        ({"settings": {"scale": 1}}, r"an object with the text scale; got {'scale': 1}\.$"),
+        (
+            {"settings": {}},
+            r"^the field settings of line 10 of .* with a text field named scale; got {}\.$",
+        ),
+        (
+            {"settings": {"scale": 1}},
+            r"an object with a text field named scale; got {'scale': 1}\.$",
+        ),
         ({"dataset": "\ud800"}, r"^line 10 of .*pima\.jsonl must be a row in JSON, with finite"),
         ({"dataset": "\x1b[31m"}, r"dataset of line 10 of .* must be at most 200 printable char"),
         (

@@ -138,7 +138,7 @@ def test_a_damaged_row_in_the_middle_is_reported(tmp_path):
     file = tmp_path / "paint" / "blue.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(["{oops\n", *lines]))
-    with pytest.raises(ValueError, match=r"line 1 of .*blue\.jsonl must be a row in JSON; got"):
+    with pytest.raises(ValueError, match=r"line 1 of .*blue\.jsonl must be a row in JSON, .*; got"):
         run(tmp_path)
     file.write_text('{"experiment": "paint"}\n')
     with pytest.raises(ValueError, match=r"must have the fields experiment, .*got 'experiment'\."):

@@ -22,7 +22,7 @@ from bbalpha.cli.options import (
     hidden_sizes,
     whole_number,
 )
-from bbalpha.cli.paths import check_input, check_output, check_picture
+from bbalpha.cli.paths import check_folder, check_input, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
@@ -211,7 +211,7 @@ def fit_table(
     from bbalpha.cli.training_table import check_likelihood, intake, model_name, read_training_table
 
     path = output or model_name(data)
-    _check_outputs(data, path, plot)
+    _check_outputs(data, path, plot, checkpoint)
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table = read_training_table(data, columns, quiet or json)
     named = None if likelihood == "auto" else likelihood
@@ -233,11 +233,13 @@ class Files(NamedTuple):
     checkpoint: Path | None
 
 
-def _check_outputs(data: Path, path: Path, plot: Path | None) -> None:
+def _check_outputs(data: Path, path: Path, plot: Path | None, checkpoint: Path | None) -> None:
     check_output(path, "--output", [data])
     if plot:
         check_picture(plot, "--plot")
         check_output(plot, "--plot", [data, path])
+    if checkpoint:
+        check_folder(checkpoint, "--checkpoint", [data, path, *([plot] if plot else [])])
 
 
 def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> None:

@@ -11,6 +11,7 @@ from bbalpha.cli.doors import Refusal
 from bbalpha.files.atomic import check_writable
 
 PICTURES = (".png", ".pdf", ".svg")
+PROBE = "checkpoint"  # the name of a file that is made to see whether a folder can be written to
 
 
 def check_input(path: Path) -> None:
@@ -48,6 +49,28 @@ def check_output(
             check_writable(path)
     except OSError as error:
         raise _unwritable(path, option, error) from None
+
+
+def check_folder(path: Path, option: str, others: Sequence[Path]) -> None:
+    """Refuse a folder that cannot be written to or made, or that is a file of the command.
+
+    Args:
+        path: The folder.
+        option: The option that names it.
+        others: Files of the command.
+    """
+    if any(_same_file(path, other) for other in others):
+        raise Refusal(f"{option} must not be another file of the command; got {path} twice.")
+    if path.exists() and not path.is_dir():
+        raise Refusal(f"{option} must be a folder; got the file {path}.")
+    if path.is_symlink() and not path.exists():
+        raise Refusal(f"{option} must be a folder; got {path}, a link to nowhere.")
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    try:
+        check_writable(place / PROBE)
+    except OSError as error:
+        problem = f"got {path}: {_reason(error)}"
+        raise Refusal(f"{option} must be a folder that can be written to; {problem}.") from None
 
 
 def check_picture(path: Path, option: str) -> None:

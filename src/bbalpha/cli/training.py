@@ -46,6 +46,8 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     """
     rehearsal = rehearsing(model.estimator, table.inputs, table.targets) if judged else None
     compiling = Compiling()
+    if files.checkpoint:
+        say_when_leaving(f"; the same command goes on from {files.checkpoint}.")
     # Until the model is on disk, Ctrl-C ends the training and not the process.
     with deferred(signal.SIGINT) as arrived:
         with rehearsal or nullcontext():

@@ -23,8 +23,11 @@ from pathlib import Path
 from bbalpha.engine.leaving import before_leaving
 
 PREFIX = ".bbalpha-"  # of temporary names
-OWNED = re.compile(rf"{re.escape(PREFIX)}([0-9a-f]{{8}})-([0-9]+)-")  # machine and process
 TOKEN_BYTES = 8  # of randomness in a temporary name
+# A whole temporary name: its machine, its process, a token, and the suffixes of a path.
+OWNED = re.compile(
+    rf"{re.escape(PREFIX)}([0-9a-f]{{8}})-([0-9]+)-[0-9a-f]{{{2 * TOKEN_BYTES}}}(\..*)?", re.DOTALL
+)
 LONGEST_NAME = 255  # bytes; the limit of common file systems
 OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 DAY = 86400.0  # seconds, after which a file of a process that cannot be asked is taken for left
@@ -175,8 +178,10 @@ def _machine() -> str:
 
 def _is_left(path: Path) -> bool:
     """Whether the process that wrote a temporary file has ended, as far as can be known."""
-    owner = OWNED.match(path.name)
-    if owner is None or owner[1] != _machine() or os.name != "posix":
+    owner = OWNED.fullmatch(path.name)
+    if owner is None:  # somebody's own file
+        return False
+    if owner[1] != _machine() or os.name != "posix":
         return time.time() - path.lstat().st_mtime > DAY
     if int(owner[2]) == os.getpid():
         # Otherwise of an earlier process with the same number.

@@ -6,6 +6,7 @@ the result. Steps are a function of the state, so it does not matter when one is
 
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,13 +24,14 @@ from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.loop import Start, start_at
 from bbalpha.files import model_file
 from bbalpha.files.atomic import remove_leftovers
+from bbalpha.files.wording import one_line
 from bbalpha.runaway import Runaway
 from bbalpha.runtime.fingerprints import Facts
 from bbalpha.state import FitState
 from bbalpha.stopping import ReplicaWatch, Watch
 
 KIND = "checkpoint"
-PATTERN = "step-*.safetensors"
+NAME = re.compile(r"step-([0-9]{12})\.safetensors")
 GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run goes on
 JUDGED = ("round_steps", "movement", "fastest", "is_noisy", "converged", "num_lowered")
 ROUNDING = ("jax", "processor", "cores")  # facts that change nothing but rounding
@@ -74,6 +76,7 @@ class Keeper:
     facts: Facts
     watch: Watch | ReplicaWatch
     saved_at: float = dataclasses.field(default_factory=time.perf_counter)
+    own: list[Path] = dataclasses.field(default_factory=list)  # checkpoints of this run
 
     def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
         """Write a checkpoint if the run has ended or enough time has passed."""
@@ -108,30 +111,49 @@ class Keeper:
             "diverged": sorted(getattr(self.watch, "diverged", ())),
         }
         metadata = {"kind": KIND, "facts": self.facts, "record": record}
-        model_file.write(folder / f"step-{step:012d}.safetensors", _plain(tree), metadata)
-        for old in sorted(folder.glob(PATTERN))[: -self.checkpoint.keep]:
+        path = folder / f"step-{step:012d}.safetensors"
+        self.own = sorted({*self.own, path})
+        model_file.write(path, _plain(tree), metadata)
+        self.own = list(filter(Path.exists, self.own))
+        for old in self.own[: -self.checkpoint.keep]:
             old.unlink(missing_ok=True)
 
     def restored(self, start: Start, rows: Rows) -> Start:
         """Where the newest readable checkpoint ended, or the start, now saved, if there is none.
 
+        Damaged checkpoints stay where they are, because they may be somebody else's files.
+
         Raises:
-            ValueError: If the checkpoint is of another fit, with the arguments that differ.
+            ValueError: If the checkpoint is of another fit, with the arguments that differ, or
+                holds what no fit writes.
             OSError: If the folder cannot be written to.
         """
-        for path in sorted(Path(self.checkpoint.folder).glob(PATTERN), reverse=True):
+        newest, facts = None, None
+        for path in sorted(Path(self.checkpoint.folder).iterdir(), reverse=True):
+            if not NAME.fullmatch(path.name):
+                continue
             try:
                 arrays, metadata = model_file.read(path)
             except (OSError, ValueError) as error:
                 warn(f"A checkpoint was skipped: {error}")
                 continue
-            self._check(metadata, path)
-            return self._filled(start, rows, arrays, metadata["record"], path)
-        self.save(start.state, start.energies)
+            if newest is None:
+                self._check(metadata, path)
+                newest, facts = (arrays, metadata.get("record"), path), metadata["facts"]
+            if metadata.get("facts") == facts:
+                self.own.insert(0, path)
+        if newest is None:
+            self.save(start.state, start.energies)
+            return start
+        try:
+            start = self._filled(start, rows, *newest)
+        except (LookupError, TypeError, AttributeError):
+            raise _invalid(newest[2], "its record is not that of a fit") from None
+        self._check_budget(start)
         return start
 
     def _check(self, metadata: dict[str, Any], path: Path) -> None:
-        """Raise unless the fingerprints are the same, except for rounding."""
+        """Raise unless the fingerprints are the same, except for rounding, which is warned of."""
         found = metadata.get("facts")
         if metadata.get("kind") != KIND or not isinstance(found, dict):
             raise ValueError(f"checkpoint must be a folder of checkpoints; got {path.name} in it.")
@@ -146,14 +168,24 @@ class Keeper:
             named = ["a function of the model" if name == "program" else name for name in others]
             raise ValueError(
                 "checkpoint must be a folder of the same fit; got "
-                f"{self.checkpoint.folder}, of a fit that differs in {', '.join(named)}. "
+                f"{self.checkpoint.folder}, of a fit that differs in {one_line(', '.join(named))}. "
                 "Use another folder."
             )
         if rounding:
             changes = (f"{name} was {found.get(name)}, is {self.facts[name]}" for name in rounding)
             warn(
                 "The checkpoint was written elsewhere, so results may differ by rounding: "
-                f"{'; '.join(changes)}."
+                f"{one_line('; '.join(changes))}."
+            )
+
+    def _check_budget(self, start: Start) -> None:
+        """Raise if the run has taken more steps than it may, which cannot be taken back."""
+        plan, step = self.watch.plan, int(np.max(start.state.step))
+        if step > plan.num_steps:
+            raise ValueError(
+                f"num_epochs must be at least {-(-step // plan.num_batches):,}, because the fit in "
+                f"{self.checkpoint.folder} has taken {step:,} steps; got "
+                f"num_epochs={plan.num_epochs}. Use another folder."
             )
 
     def _filled(
@@ -161,10 +193,13 @@ class Keeper:
     ) -> Start:
         """The run as it was."""
         plan, watches = self.watch.plan, _watches(self.watch)
+        if len(record["watches"]) != len(watches):
+            raise LookupError
         like: dict[str, Any] = {"state": start.state, "energies": arrays["['energies']"]}
         one = _first(start.state) if isinstance(self.watch, ReplicaWatch) else start.state
         like["watches"] = [_shape(one, facts) for facts in record["watches"]]
         tree = _keyed(model_file.fill(_plain(like), arrays, path, exact=True), like)
+        _check_state(tree["state"], path)
         for watch, parts, facts in zip(watches, tree["watches"], record["watches"], strict=True):
             _remember(watch, parts, facts, record["seconds"])
         if isinstance(self.watch, ReplicaWatch):
@@ -194,17 +229,31 @@ def keeper_of(checkpoint: Any, facts: Facts, watch: Watch | ReplicaWatch) -> Kee
             )
         checkpoint = Checkpoint(checkpoint)
     check_counts(**{"checkpoint.keep": checkpoint.keep})
-    if not 0 <= checkpoint.seconds < math.inf:
+    seconds, folder = checkpoint.seconds, Path(checkpoint.folder)
+    if not 0 <= seconds < math.inf:
         raise ValueError(
-            f"checkpoint.seconds must not be negative; got checkpoint.seconds={checkpoint.seconds}."
+            f"checkpoint.seconds must be finite and not negative; got checkpoint.seconds={seconds}."
         )
-    folder = Path(checkpoint.folder)
     try:
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"checkpoint must be a folder; got the file {folder}.")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(f"{folder} cannot be made: {error.strerror}.") from None
     remove_leftovers(folder)
     return Keeper(checkpoint, facts, watch)
+
+
+def _check_state(state: FitState, path: Path) -> None:
+    """Raise unless the state is one that its file is named for, and finite."""
+    if int(np.max(state.step)) != int(path.stem.removeprefix("step-")) or np.min(state.step) < 0:
+        raise _invalid(path, "it is named for another step")
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.variables)):
+        raise _invalid(path, "its state is not finite")
+
+
+def _invalid(path: Path, problem: str) -> ValueError:
+    return ValueError(f"{path.name} is not a valid checkpoint: {problem}.")
 
 
 def _watches(watch: Watch | ReplicaWatch) -> Sequence[Watch]:
