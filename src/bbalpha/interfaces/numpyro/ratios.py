@@ -145,7 +145,7 @@ def _weights(group: Group) -> Array:
 
 
 def _factor(plates: Plates) -> float:
-    return math.prod(plate.factor for plate in plates)
+    return math.prod((plate.factor for plate in plates), start=1.0)
 
 
 def _names(plates: Plates) -> set[str]:

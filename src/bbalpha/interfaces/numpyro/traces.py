@@ -111,22 +111,27 @@ def terms_of_draw(
     )
     check_model_guide_match(model_trace, guide_trace)
     check_sites(model_trace, guide_trace)
-    plates = _plates(model_trace) | _plates(guide_trace)
-    observed, factors = _observed(model_trace, log_p, plates, num_data)
-    latent = _latent(model_trace, guide_trace, log_p, log_q, plates)
+    observed, factors = observed_terms(model_trace, log_p, num_data)
+    latent = _latent(model_trace, guide_trace, log_p, log_q)
     return Terms(observed, factors + latent, mutable | _mutable_values(model_trace))
 
 
-def _observed(
-    trace: Trace, log_p: dict[str, Array], plates: dict[str, Plate], num_data: int | None
+def observed_terms(
+    trace: Trace, log_p: dict[str, Array], num_data: int | None
 ) -> tuple[list[Term], list[Term]]:
-    """The terms of observed sites, and factors outside of plates, which belong to the prior."""
-    observed, factors = [], []
+    """The terms log p of observed sites, and − log of the factors outside of plates.
+
+    Such factors belong to the prior.
+
+    Raises:
+        ValueError: if the data points have no plate.
+    """
+    observed, factors, plates = [], [], plates_of_trace(trace)
     for site in _samples(trace):
         name = site["name"]
         if not site["is_observed"]:
             continue
-        kept = _plates_of(site, plates)
+        kept = plates_of(site, plates)
         if not kept and isinstance(site["fn"], Unit):
             factors.append(_term(site, -log_p[name], ()))
             continue
@@ -139,26 +144,22 @@ def _observed(
 
 
 def _latent(
-    model_trace: Trace,
-    guide_trace: Trace,
-    log_p: dict[str, Array],
-    log_q: dict[str, Array],
-    plates: dict[str, Plate],
+    model_trace: Trace, guide_trace: Trace, log_p: dict[str, Array], log_q: dict[str, Array]
 ) -> list[Term]:
     """The terms log q − log p of the latent sites of model and guide.
 
     A plate of the model splits a term only if the guide has the site in the same plate. A guide
     that draws all sites at once has one density for all, which cannot be split.
     """
-    terms = []
+    terms, plates = [], plates_of_trace(model_trace) | plates_of_trace(guide_trace)
     for site in _samples(guide_trace):
         name = site["name"]
-        kept = _plates_of(site, plates)
+        kept = plates_of(site, plates)
         of_model = model_trace.get(name)
         if of_model is None or of_model["type"] != "sample":
             terms.append(_term(site, log_q[name], kept))
             continue
-        kept = tuple(plate for plate in kept if plate in _plates_of(of_model, plates))
+        kept = tuple(plate for plate in kept if plate in plates_of(of_model, plates))
         mask = _mask(of_model, log_p[name].shape)
         density = log_q[name]
         if mask is not None and mask.shape == density.shape:
@@ -167,7 +168,7 @@ def _latent(
         terms.append(below._replace(values=_term(site, density, kept).values - below.values))
     for site in _samples(model_trace):
         if not site["is_observed"] and site["name"] not in guide_trace:
-            terms.append(_term(site, -log_p[site["name"]], _plates_of(site, plates)))
+            terms.append(_term(site, -log_p[site["name"]], plates_of(site, plates)))
     return terms
 
 
@@ -199,7 +200,7 @@ def _other_axes(ndim: int, kept: Iterable[Plate]) -> tuple[int, ...]:
     return tuple(axis for axis in range(ndim) if axis - ndim not in of_plates)
 
 
-def _plates(trace: Trace) -> dict[str, Plate]:
+def plates_of_trace(trace: Trace) -> dict[str, Plate]:
     """The plates of a trace by name; their axes are known from the sites inside."""
     frames = {frame for site in _samples(trace) for frame in site["cond_indep_stack"]}
     return {
@@ -209,7 +210,7 @@ def _plates(trace: Trace) -> dict[str, Plate]:
     }
 
 
-def _plates_of(site: Any, plates: dict[str, Plate]) -> tuple[Plate, ...]:
+def plates_of(site: Any, plates: dict[str, Plate]) -> tuple[Plate, ...]:
     """The plates around a site, in the order of their axes."""
     found = [plates[frame.name] for frame in site["cond_indep_stack"] if frame.name in plates]
     return tuple(sorted(found, key=lambda plate: plate.dim))
