@@ -22,14 +22,6 @@ KEY = jax.random.key(3)
 ALPHAS = (-1.0, 0.0, 0.5, 1.0)
 DATA = jnp.array([0.5, 1.5, 2.5, -0.3, 0.7, 0.1])
 
-pytestmark = pytest.mark.usefixtures("usual_ranks")
-
-
-@pytest.fixture
-def usual_ranks():
-    with jax.numpy_rank_promotion("allow"):  # as NumPyro needs it
-        yield
-
 
 def located(guide_mean=0.4, guide_deviation=0.5):
     """A guide for one site `mean`, without parameters."""
@@ -153,6 +145,7 @@ def test_all_particles_see_the_same_minibatch():
             numpyro.sample("x", dist.Normal(mean, 1), obs=data[rows])
 
     loss = BBAlphaELBO(0.0, 5)
+
     @jax.jit
     def log_likelihoods(key):
         keys = jax.random.split(key, 5)
@@ -177,7 +170,9 @@ def test_with_one_datum_it_is_the_renyi_bound_with_alpha_counted_from_the_other_
     np.testing.assert_allclose(found, renyi, rtol=2e-5)
 
 
-def test_where_all_sites_are_local_it_is_the_renyi_bound_of_each_index(alpha=0.5):
+def test_where_all_sites_are_local_it_is_the_renyi_bound_of_each_index():
+    alpha = 0.5
+
     def model(data):
         with numpyro.plate("data", len(data)):
             mean = numpyro.sample("mean", dist.Normal(0, 1))
@@ -227,9 +222,7 @@ def test_nested_and_independent_plates_share_the_prior_among_all_data_points():
         [norm.logpdf(DATA, draws[:, None], 1), norm.logpdf(more, draws[:, None], 2)], axis=1
     )
     expected = -jnp.sum(bb.log_power_mean(values - log_ratio[:, None] / 10, 0.5))
-    np.testing.assert_allclose(
-        value_of(BBAlphaELBO(0.5, 5), model, located()), expected, rtol=2e-5
-    )
+    np.testing.assert_allclose(value_of(BBAlphaELBO(0.5, 5), model, located()), expected, rtol=2e-5)
 
 
 def test_a_site_of_the_outer_plate_is_shared_by_the_data_points_inside_its_index():

@@ -30,6 +30,7 @@ from bbalpha.interfaces.numpyro.supports import transform_of
 from bbalpha.interfaces.numpyro.traces import ROWS, Program
 from bbalpha.low_rank import LowRankGaussian
 from bbalpha.planning import NUM_STEPS
+from bbalpha.posterior import FitInfo
 
 START = 0.1  # free numbers start between ± this; as a deviation it is the authors'
 FULL_SIZE = 100  # latent numbers up to which q has a full covariance by default
@@ -108,6 +109,41 @@ def fit(
         settings |= {"tolerance": tolerance, "num_samples": num_particles, "progress": progress}
         return _fit_parameters(program, structure, key, settings)
     return _fit_guide(program, structure, key, num_particles or NUM_PARTICLES, progress, **settings)
+
+
+def posterior_of(svi: SVI, result: Any, *args: Any, **kwargs: Any) -> ModelPosterior:
+    """The posterior that a run of `SVI` has found, with all that `fit` returns.
+
+    Args:
+        svi: with any loss; with others than `BBAlphaELBO`, energies are those of α = 0.
+        result: of `svi.run`.
+        args: of the model, the whole data.
+        kwargs: likewise.
+
+    >>> import numpyro, numpyro.distributions as dist, optax
+    >>> from numpyro.infer import SVI
+    >>> from numpyro.infer.autoguide import AutoNormal
+    >>> from bbalpha.interfaces.numpyro import BBAlphaELBO, posterior_of
+    >>> def model(data):
+    ...     mean = numpyro.sample("mean", dist.Normal(0, 1))
+    ...     with numpyro.plate("data", len(data)):
+    ...         numpyro.sample("x", dist.Normal(mean, 1), obs=data)
+    >>> svi = SVI(model, AutoNormal(model), optax.adam(0.03), BBAlphaELBO(alpha=0.5))
+    >>> data = jnp.array([0.5, 1.5, 2.5])
+    >>> result = svi.run(jax.random.key(0), 1000, data, progress_bar=False)
+    >>> posterior = posterior_of(svi, result, data)
+    >>> posterior.sample(100, key=jax.random.key(1))["mean"].shape
+    (100,)
+    """
+    is_ours = isinstance(svi.loss, BBAlphaELBO)
+    loss = svi.loss if is_ours else BBAlphaELBO(0.0, max(2, svi.loss.num_particles))
+    kwargs = kwargs | svi.static_kwargs
+    program = Program(svi.model, svi.guide, args, kwargs, loss.num_data)
+    structure = structure_of(program, jax.random.key(0))
+    losses = tuple(map(float, result.losses))
+    info = FitInfo(energies=losses, num_steps=len(losses))
+    params = result.params | (result.state.mutable_state or {})
+    return ModelPosterior(program, structure, GuideDraws(loss, program, structure, params, info))
 
 
 def _fit_parameters(
@@ -196,11 +232,11 @@ def _fit_guide(
     loss = BBAlphaELBO(alpha, num_particles, num_data=program.num_data)
     counted = count_steps(program.guide) if callable(alpha) else program.guide
     svi = SVI(program.model, counted, optimizer, loss)
-    state, info, stopped = run_svi(svi, program, plan, structure.num_data, key, progress)
+    state, info = run_svi(svi, program, plan, structure.num_data, key, progress)
     params = svi.get_params(state) | (state.mutable_state or {})
     draws = GuideDraws(loss, program, structure, params, info)
     posterior = ModelPosterior(program, structure, draws)
-    if stopped == "non-finite":
+    if info.stopped == "non-finite":
         raise NonFiniteEnergyError(info.num_steps, posterior)
     return posterior
 

@@ -76,7 +76,7 @@ class GuideDraws:
         return jax.jit(lambda keys: jax.lax.map(of_key, keys, batch_size=CHUNK))(keys)
 
     def summary(self) -> Summary:
-        """Mean, deviation and quantiles of the latent sites, from draws that are always the same."""
+        """Mean, deviation and quantiles of the latent sites, always from the same draws."""
         draws = jax.tree.map(np.asarray, self.sample(NUM_DRAWS, jax.random.key(0)))
         mean, deviation, lower, upper = (
             jax.tree.map(figure, draws)

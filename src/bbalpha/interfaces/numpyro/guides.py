@@ -16,7 +16,7 @@ def check_guide(guide: Any) -> None:
     Raises:
         ValueError: with the reason and what to use instead.
     """
-    if isinstance(guide, partial):  # counting its steps
+    if isinstance(guide, partial) and guide.args:  # counting its steps
         guide = guide.args[0]
     for part in guide if isinstance(guide, autoguide.AutoGuideList) else [guide]:
         name = type(part).__name__

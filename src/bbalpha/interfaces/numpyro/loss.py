@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpyro
+from jax.core import Tracer
 from jaxtyping import Array, Float
 from numpyro.infer import ELBO
 
@@ -173,15 +174,15 @@ class BBAlphaELBO(ELBO):
 
     def _check_alpha(self, ratios: Ratios) -> None:
         """Raise if the energy has no lower bound; schedules and traced powers go unchecked."""
+        alpha = self.alpha
         if ratios.most_alpha > 1:
-            check_alpha(self.alpha, ratios.most_alpha, num_samples=2)
-        elif not callable(self.alpha) and not isinstance(self.alpha, jax.core.Tracer):
-            if self.alpha > 1:
-                raise ValueError(
-                    "alpha must not exceed 1 if latent sites belong to single data points, beyond "
-                    f"which the energy has no lower bound; got alpha={float(self.alpha)} with the "
-                    f"site '{ratios.tightest}'."
-                )
+            check_alpha(alpha, ratios.most_alpha, num_samples=2)
+        elif not (callable(alpha) or isinstance(alpha, Tracer)) and alpha > 1:
+            raise ValueError(
+                "alpha must not exceed 1 if latent sites belong to single data points, beyond "
+                f"which the energy has no lower bound; got alpha={float(alpha)} with the site "
+                f"'{ratios.tightest}'."
+            )
 
 
 def split(key: Array, num_particles: int) -> tuple[Array, Array]:

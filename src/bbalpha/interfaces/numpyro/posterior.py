@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 from jaxtyping import Array, Float, Key
 from numpyro import handlers
 from numpyro.infer import Predictive
@@ -186,6 +187,29 @@ class ModelPosterior:
         model = with_all_rows(self.program, self.structure).model
         model = handlers.substitute(model, data=self.params)
         return site_log_likelihoods(model, draws, *self.program.args, **self.program.kwargs)
+
+    def groups(self, num_samples: int, *, key: Key[Array, ""]) -> dict[str, Sites]:
+        """Draws, log-likelihoods, replicated and observed data, as `to_arviz` needs them."""
+        draws = self.sample(num_samples, key=key)
+        args, kwargs = self.program.args, self.program.kwargs
+        model = with_all_rows(self.program, self.structure).model
+        model = handlers.substitute(model, data=self.params)
+        trace = handlers.trace(handlers.seed(model, key)).get_trace(*args, **kwargs)
+        observed = {
+            name: site["value"]
+            for name, site in trace.items()
+            if site["type"] == "sample" and site["is_observed"] and site["value"].size
+        }
+        replicated = {}
+        if observed:  # factors have no values
+            predictive = Predictive(handlers.uncondition(model), draws, return_sites=[*observed])
+            replicated = predictive(jax.random.fold_in(key, 1), *args, **kwargs)
+        return {
+            "posterior": draws,
+            "log_likelihood": self.log_likelihoods(draws),
+            "posterior_predictive": replicated,
+            "observed_data": observed,
+        }
 
     def summary(self) -> Summary:
         """Mean, deviation and 5 % and 95 % quantiles of every site; `print` shows a table."""

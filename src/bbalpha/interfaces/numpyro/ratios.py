@@ -34,7 +34,7 @@ class Group(NamedTuple):
 
 
 class Ratios(NamedTuple):
-    """Of all data points: log-ratios, weights, log-likelihoods; and log-ratios of sites without any.
+    """Log-ratios, weights and log-likelihoods of data points, and ratios of sites without any.
 
     `most_alpha` is the number of data points that share a latent site, the smallest of all sites,
     beyond which the energy has no lower bound; with masks it is not known before the data are.

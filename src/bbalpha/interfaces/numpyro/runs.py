@@ -1,5 +1,7 @@
 """Runs of SVI under bbalpha's own loop: progress, Ctrl-C, and the test of convergence."""
 
+import math
+import time
 from typing import Any
 
 import equinox as eqx
@@ -9,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpyro.infer import SVI
 
+from bbalpha.convergence import ConvergenceWarning, fall_of
+from bbalpha.engine.checks import warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan, Start, train
 from bbalpha.interfaces.numpyro.traces import Program
 from bbalpha.posterior import FitInfo
-from bbalpha.state import Variables
-from bbalpha.stopping import Watch
+from bbalpha.stopping import reason_of_fall
 
 
 class RunState(eqx.Module):
@@ -23,24 +26,29 @@ class RunState(eqx.Module):
     svi: Any
     step: Int[Array, ""]
     energy: Float[Array, ""]
-    num_data: Float[Array, ""]
 
-    @property
-    def variables(self) -> Variables:
-        """What bbalpha's own fits would learn besides; nothing here."""
-        return Variables(None, None, None)
+
+class NoLook:
+    """A watch that lets a run go on to its end."""
+
+    every = CHUNK_EPOCHS
+
+    def look(self, state: RunState, energies: np.ndarray) -> tuple[RunState, None]:
+        """The state, and no reason to stop."""
+        del energies
+        return state, None
 
 
 def run_svi(
     svi: SVI, program: Program, plan: Plan, num_data: int, key: Array, progress: bool
-) -> tuple[Any, FitInfo, str]:
-    """The state of SVI at the end of a run, its record, and why it ended.
+) -> tuple[Any, FitInfo]:
+    """The state of SVI at the end of a run, and its record.
 
     Warns if the energy still fell at the end.
     """
+    started = time.perf_counter()
     state = svi.init(key, *program.args, **program.kwargs)
-    start = RunState(state, jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.asarray(float(num_data)))
-    watch = Watch(plan)
+    start = RunState(state, jnp.zeros((), jnp.int32), jnp.zeros(()))
 
     def run(state: RunState, order: Any, num_steps: Int[Array, ""]) -> tuple[Any, Any, Array, Any]:
         arguments = (program.args, program.kwargs)
@@ -48,11 +56,19 @@ def run_svi(
         return found, order, energies, finite
 
     begin = Start(start, None, np.zeros(plan.num_epochs))  # pyright: ignore[reportArgumentType]
-    end, energies, stopped = train(run, begin, plan, watch, progress)
-    info = watch.info(end, energies, stopped)
-    if stopped != "non-finite":
-        watch.warn(info)
-    return end.svi, info, stopped
+    end, energies, stopped = train(run, begin, plan, NoLook(), progress)
+    energies = energies[: int(end.step) // plan.num_batches]
+    fall = fall_of(energies, num_data) if stopped == "finished" else math.inf
+    if stopped == "finished" and fall > 0:
+        reason = reason_of_fall(fall, len(energies))
+        warn(f"fit did not converge: {reason}", ConvergenceWarning)
+    return end.svi, FitInfo(
+        energies=tuple(energies.tolist()),
+        num_steps=int(end.step),
+        seconds=time.perf_counter() - started,
+        stopped=stopped,
+        converged=fall == 0,
+    )
 
 
 @eqx.filter_jit
@@ -71,7 +87,7 @@ def _steps(
         total = jnp.where(is_new, 0.0, state.energy) + energy / num_batches
         energies = energies.at[state.step // num_batches - first].set(total)
         count = state.step + finite.astype(state.step.dtype)
-        return RunState(found, count, total, state.num_data), energies, finite
+        return RunState(found, count, total), energies, finite
 
     energies = jnp.zeros(CHUNK_EPOCHS + 1)
     return jax.lax.while_loop(

@@ -50,6 +50,6 @@ class Support:
 def transform_of(support: Any) -> Support | None:
     """The transform of a support; None if it is the whole line."""
     inner = support
-    while isinstance(inner, type(constraints.real_vector)):  # independent numbers
+    while hasattr(inner, "base_constraint"):  # several numbers, each by itself
         inner = inner.base_constraint
     return None if inner is constraints.real else Support(support)

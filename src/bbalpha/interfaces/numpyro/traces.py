@@ -88,9 +88,7 @@ class _SamePlates(Messenger):
             )
 
 
-def terms_of_draw(
-    program: Program, params: dict[str, Any], key: Array, plate_key: Array
-) -> Terms:
+def terms_of_draw(program: Program, params: dict[str, Any], key: Array, plate_key: Array) -> Terms:
     """The terms of one draw of the guide.
 
     Args:
