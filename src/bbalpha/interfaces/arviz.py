@@ -71,7 +71,7 @@ def to_arviz(
         "posterior_predictive": posterior_predictive or {},
         "observed_data": observed_data or {},
     }
-    attributes = {"inference_library": "bbalpha"}
+    attributes: dict[str, Any] = {"inference_library": "bbalpha"}
     if isinstance(fitted, Posterior):
         attributes["alpha"] = float(fitted.alpha)
         groups = _of_posterior(fitted, log_likelihood, data, key, num_samples) | given
@@ -114,7 +114,7 @@ def _of_posterior(
     return groups
 
 
-def _of_estimator(estimator: Estimator, X: Any, y: Any, key: Array, num_samples: int) -> Groups:
+def _of_estimator(estimator: Any, X: Any, y: Any, key: Array, num_samples: int) -> Groups:
     """Weights, log-likelihoods in the units of y, draws of targets, and the targets."""
     if X is None or y is None:
         raise ValueError("X and y must be given for an estimator; got None.")

@@ -32,7 +32,8 @@ from bbalpha.low_rank import LowRankGaussian
 from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo
 
-START = 0.1  # free numbers start between ± this; as a deviation it is the authors'
+# Where free numbers start: between ± 0.1, which is the authors' deviation. NumPyro has ± 2.
+CLOSE_TO_ZERO = partial(init_to_uniform, radius=0.1)  # pyright: ignore[reportArgumentType]
 FULL_SIZE = 100  # latent numbers up to which q has a full covariance by default
 
 GAUSSIAN_GUIDES = (
@@ -176,7 +177,7 @@ def _start(
     program: Program, structure: Structure, transforms: dict[str, Any], key: Array
 ) -> dict[str, Array]:
     """Where the means start: where the guide says, or close to 0 in free numbers."""
-    strategy = init_to_uniform(radius=START) if program.guide is None else program.guide.init_loc_fn
+    strategy = CLOSE_TO_ZERO if program.guide is None else program.guide.init_loc_fn
     found = initialize_model(
         key,
         program.model,
@@ -221,8 +222,7 @@ def _fit_guide(
             "sites inside and the guide is Gaussian; got another model or guide."
         )
     if program.guide is None:
-        strategy = init_to_uniform(radius=START)
-        guide = autoguide.AutoNormal(program.model, init_loc_fn=strategy)
+        guide = autoguide.AutoNormal(program.model, init_loc_fn=CLOSE_TO_ZERO)
         program = program._replace(guide=guide)
     num_batches = structure.num_batches
     num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs

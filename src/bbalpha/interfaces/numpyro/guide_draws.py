@@ -55,11 +55,15 @@ class GuideDraws:
         """The power."""
         return self.loss.alpha
 
-    @cached_property
+    @property
     def energy(self) -> Float[Array, ""]:
         """The energy on all data, with a thousand draws that are always the same."""
-        keys, plate_key = split(jax.random.key(0), ENERGY_DRAWS)
-        return self.loss.energy(self._of_draws(keys, plate_key, self.params), self.params)
+        return self._energy
+
+    @cached_property
+    def _energy(self) -> Float[Array, ""]:
+        draws = self._of_draws(*split(jax.random.key(0), ENERGY_DRAWS))
+        return self.loss.energy(draws, self.params)
 
     def sample(self, num_samples: int, key: Array) -> Sites:
         """Draws of the latent sites, on all indices of their plates."""
@@ -129,18 +133,24 @@ class GuideDraws:
 
     @property
     def _last_alpha(self) -> float:
-        last = jnp.asarray(max(self.info.num_steps - 1, 0))
-        return float(self.alpha(last) if callable(self.alpha) else self.alpha)
+        alpha: Any = self.alpha
+        at_the_end: Any = alpha(max(self.info.num_steps - 1, 0)) if callable(alpha) else alpha
+        return float(at_the_end)
 
-    def _of_draws(self, keys: Array, plate_key: Array, params: dict[str, Any]) -> OfDraws:
+    def _of_draws(self, keys: Array, plate_key: Array) -> OfDraws:
         """What draws say about all data, with a chunk of them in memory."""
-        loss = BBAlphaELBO(self._last_alpha, len(keys), particle_chunk=CHUNK)
-        loss.num_data = self.loss.num_data
-        return jax.jit(lambda *of: loss.of_draws(*of, self._whole))(keys, plate_key, params)
+        settings: dict[str, Any] = {"particle_chunk": CHUNK, "num_data": self.loss.num_data}
+        loss = BBAlphaELBO(self._last_alpha, len(keys), **settings)
+
+        @jax.jit
+        def of_draws(keys: Array, plate_key: Array, params: dict[str, Any]) -> OfDraws:
+            return loss.of_draws(keys, plate_key, params, self._whole)
+
+        return of_draws(keys, plate_key, self.params)
 
     def _in_double(self, key: Array, num_samples: int) -> tuple[np.ndarray, ...]:
         """Log-ratios, log-likelihoods, weights and ratios without data, in double precision."""
-        found = self._of_draws(*split(key, num_samples), self.params)
+        found = self._of_draws(*split(key, num_samples))
         return tuple(
             np.asarray(leaf, np.float64)
             for leaf in (found.log_ratios, found.log_likelihoods, found.weights, found.without_data)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpyro
 from jax.core import Tracer
 from jaxtyping import Array, Float
 from numpyro.infer import ELBO
+from numpyro.primitives import mutable
 
 from bbalpha.energy import Number, energy_of_ratios, without_padding
 from bbalpha.engine.checks import (
@@ -118,8 +118,8 @@ class BBAlphaELBO(ELBO):
         self, rng_key: Array, param_map: dict[str, Any], model: Any, guide: Any, *args, **kwargs
     ) -> Any:
         """The energy, and the values of mutable sites, averaged over the particles."""
-        energy, mutable = self._evaluate(rng_key, param_map, Program(model, guide, args, kwargs))
-        return {"loss": energy, "mutable_state": mutable or None}
+        energy, values = self._evaluate(rng_key, param_map, Program(model, guide, args, kwargs))
+        return {"loss": energy, "mutable_state": values or None}
 
     def of_draws(
         self, keys: Array, plate_key: Array, params: dict[str, Any], program: Program
@@ -147,10 +147,10 @@ class BBAlphaELBO(ELBO):
         self, key: Array, params: dict[str, Any], program: Program
     ) -> tuple[Float[Array, ""], dict[str, Any]]:
         draws = self.of_draws(*split(key, self.num_particles), params, program)
-        mutable = jax.tree.map(_mean_of_numbers, draws.mutable)
-        if STEPS in mutable:
-            mutable[STEPS] = params[STEPS] + 1
-        return self.energy(draws, params), mutable
+        values = jax.tree.map(_mean_of_numbers, draws.mutable)
+        if STEPS in values:
+            values[STEPS] = params[STEPS] + 1
+        return self.energy(draws, params), values
 
     def _map(self, of_draw: Callable[[Array], OfDraws], keys: Array) -> OfDraws:
         """A function of every key, with a chunk of particles in memory."""
@@ -212,7 +212,7 @@ def count_steps(guide: Any) -> Callable[..., Any]:
 
 
 def _counted(guide: Any, *args: Any, **kwargs: Any) -> Any:
-    numpyro.primitives.mutable(STEPS, jnp.zeros((), jnp.int32))
+    mutable(STEPS, jnp.zeros((), jnp.int32))
     return guide(*args, **kwargs)
 
 

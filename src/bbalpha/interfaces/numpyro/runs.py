@@ -58,7 +58,7 @@ def run_svi(
     begin = Start(start, None, np.zeros(plan.num_epochs))  # pyright: ignore[reportArgumentType]
     end, energies, stopped = train(run, begin, plan, NoLook(), progress)
     energies = energies[: int(end.step) // plan.num_batches]
-    fall = fall_of(energies, num_data) if stopped == "finished" else math.inf
+    fall = fall_of(energies, float(num_data)) if stopped == "finished" else math.inf
     if stopped == "finished" and fall > 0:
         reason = reason_of_fall(fall, len(energies))
         warn(f"fit did not converge: {reason}", ConvergenceWarning)
