@@ -101,6 +101,7 @@ CASES = {
     "network 13-50-1, 32 of 2,000 rows, K = 100": (partial(network, batch_size=32), 100, 100),
     "network 13-50-1, 256 of 2,000 rows, K = 100": (partial(network, batch_size=256), 100, 20),
 }
+TARGET = 1.1
 PARTICLES, CHUNK = (50, 100, 200, 400), 50
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ print(f"share of draws beyond ±0.5: {apart[0]:.2f} between branches, {apart[1]:
 draws = posterior.sample(200, key=jax.random.key(3))
 weights = [draws[name] for name in ("first", "bias", "last")]
 latent = jax.random.normal(jax.random.key(4), (200, 1))
-outputs = jax.vmap(lambda weights: outputs_of(weights, new, jnp.tile(latent, 2)))(weights)
+places = jnp.broadcast_to(new, (200, 2))
+outputs = jax.vmap(lambda weights: outputs_of(weights, places, jnp.tile(latent, 2)))(weights)
 aleatoric = np.var(outputs, axis=1).mean(axis=0) + 0.1**2  # within a network, over z and noise
 epistemic = np.mean(outputs, axis=1).var(axis=0)  # between networks
 for place, noise, doubt in zip(new, aleatoric, epistemic, strict=True):
