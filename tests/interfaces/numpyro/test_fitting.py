@@ -42,6 +42,7 @@ def test_at_alpha_zero_a_linear_regression_has_its_exact_posterior(linear_poster
     np.testing.assert_allclose(summary.deviation["weights"], deviation, rtol=ERRORS)
 
 
+@pytest.mark.slow
 def test_diagnosis_and_weights_of_an_exact_posterior_are_those_of_the_posterior(linear_posterior):
     diagnosis = linear_posterior.diagnose(key=KEY, num_samples=400)
     assert diagnosis.efficiency > 0.9
@@ -127,6 +128,7 @@ def test_a_model_with_local_sites_takes_steps_of_svi_and_keeps_its_record():
     np.testing.assert_allclose(again, diagnosis.energy, atol=5 * diagnosis.energy_standard_error)
 
 
+@pytest.mark.slow
 def test_a_run_of_svi_with_any_loss_becomes_a_posterior():
     guide = autoguide.AutoNormal(linear)
     svi = SVI(linear, guide, optax.adam(0.05), Trace_ELBO(num_particles=4))

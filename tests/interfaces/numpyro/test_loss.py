@@ -65,7 +65,16 @@ GUIDES = {
 }
 
 
-@pytest.mark.parametrize("make_guide", GUIDES.values(), ids=GUIDES)
+QUICK_GUIDES = ("AutoNormal", "AutoMultivariateNormal", "AutoGuideList")
+
+
+@pytest.mark.parametrize(
+    "make_guide",
+    [
+        pytest.param(make, id=name, marks=() if name in QUICK_GUIDES else pytest.mark.slow)
+        for name, make in GUIDES.items()
+    ],
+)
 def test_at_alpha_zero_value_and_gradient_are_those_of_trace_elbo(make_guide):
     guide = make_guide(constrained)
     data = (INPUTS[:20], TARGETS[:20])
