@@ -34,8 +34,8 @@ from bbalpha.posterior import FitInfo
 from bbalpha.reweighting import Reweighted, warn_of_errors
 from bbalpha.summaries import LEVELS, NUM_DRAWS, Summary
 
-ENERGY_DRAWS = 1000
-CHUNK = 500  # draws in memory at once
+ENERGY_DRAWS = 1024
+CHUNK = 512  # draws in memory at once
 
 Sites = dict[str, Float[Array, "..."]]
 
@@ -57,7 +57,7 @@ class GuideDraws:
 
     @property
     def energy(self) -> Float[Array, ""]:
-        """The energy on all data, with a thousand draws that are always the same."""
+        """The energy on all data, always with the same thousand draws."""
         return self._energy
 
     @cached_property
@@ -77,7 +77,13 @@ class GuideDraws:
             trace = handlers.trace(guide).get_trace(*program.args, **program.kwargs)
             return {name: trace[name]["value"] for name in latent}
 
-        return jax.jit(lambda keys: jax.lax.map(of_key, keys, batch_size=CHUNK))(keys)
+        @jax.jit
+        def of_keys(keys: Array) -> Sites:
+            if num_samples <= CHUNK:
+                return jax.vmap(of_key)(keys)
+            return jax.lax.map(of_key, keys, batch_size=CHUNK)
+
+        return of_keys(keys)
 
     def summary(self) -> Summary:
         """Mean, deviation and quantiles of the latent sites, always from the same draws."""
