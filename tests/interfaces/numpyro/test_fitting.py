@@ -74,25 +74,31 @@ def test_arviz_gets_replicated_data_with_the_spread_of_the_observed(linear_poste
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [None, 32])
+@pytest.mark.parametrize(("batch_size", "tolerance"), [(None, TOLERANCE), (32, 0.05)])
 @pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", ["linear", "probit"])
-def test_posteriors_are_those_of_bbalpha(name, alpha, batch_size):
+def test_posteriors_are_those_of_bbalpha(name, alpha, batch_size, tolerance):
+    """The Monte Carlo error of a fit is the spread of bbalpha's own over ten keys."""
     model, data, log_likelihood, num_weights = PAIRS[name]
-    found = fit(partial(model, batch_size=batch_size), *data, alpha=alpha, key=KEY)
-    expected = bb.fit(
-        log_likelihood,
-        jnp.zeros(num_weights),
-        data,
-        alpha=alpha,
-        family=bb.FullGaussian,
-        key=jax.random.key(1),
-    )
-    summary, deviation = found.summary(), np.sqrt(expected.variance)
-    assert found.info.converged
-    errors = np.sqrt(2) * ERRORS
-    assert np.all(np.abs(summary.mean["weights"] - expected.mean) < errors * deviation)
-    np.testing.assert_allclose(summary.deviation["weights"], deviation, rtol=errors)
+    settings = {"alpha": alpha, "tolerance": tolerance}
+    found = fit(partial(model, batch_size=batch_size), *data, **settings, key=KEY)
+    others = [
+        bb.fit(
+            log_likelihood,
+            jnp.zeros(num_weights),
+            data,
+            family=bb.FullGaussian,
+            batch_size=batch_size,
+            key=key,
+            **settings,
+        )
+        for key in jax.random.split(jax.random.key(1), 10)
+    ]
+    summary = found.summary()
+    of_found = np.array([summary.mean["weights"], np.log(summary.deviation["weights"])])
+    of_others = np.array([[other.mean, 0.5 * np.log(other.variance)] for other in others])
+    error = np.std(of_others, axis=0, ddof=1) * np.sqrt(1 + 1 / len(others))
+    assert np.all(np.abs(of_found - of_others.mean(axis=0)) < 4 * error)
 
 
 def pooled(data):
