@@ -78,7 +78,11 @@ def test_arviz_gets_replicated_data_with_the_spread_of_the_observed(linear_poste
 @pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", ["linear", "probit"])
 def test_posteriors_are_those_of_bbalpha(name, alpha, batch_size, tolerance):
-    """The Monte Carlo error of a fit is the spread of bbalpha's own over ten keys."""
+    """The Monte Carlo error of a fit is the spread of bbalpha's own over ten keys.
+
+    A linear regression at α = 0 has none, because the gradient vanishes draw by draw; there only
+    rounding is left.
+    """
     model, data, log_likelihood, num_weights = PAIRS[name]
     settings = {"alpha": alpha, "tolerance": tolerance}
     found = fit(partial(model, batch_size=batch_size), *data, **settings, key=KEY)
@@ -98,7 +102,8 @@ def test_posteriors_are_those_of_bbalpha(name, alpha, batch_size, tolerance):
     of_found = np.array([summary.mean["weights"], np.log(summary.deviation["weights"])])
     of_others = np.array([[other.mean, 0.5 * np.log(other.variance)] for other in others])
     error = np.std(of_others, axis=0, ddof=1) * np.sqrt(1 + 1 / len(others))
-    assert np.all(np.abs(of_found - of_others.mean(axis=0)) < 4 * error)
+    expected = of_others.mean(axis=0)
+    assert np.all(np.abs(of_found - expected) < 4 * error + 2e-5 * np.abs(expected))
 
 
 def pooled(data):
