@@ -15,6 +15,7 @@ import convergence
 import expectation_propagation
 import felt
 import growth
+import numpyro_steps
 import pictures
 import problems
 import profiles
@@ -244,6 +245,28 @@ def ep_part(say, gpy=None):
     return f"### Expectation propagation\n\n{table(lines)}\n\n{facts}{'; '.join(cpu)}."
 
 
+def numpyro_part(say):
+    rows = [
+        "| CPU time of a step | `BBAlphaELBO(0.5)` | `Trace_ELBO` | ratio | target | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, case in numpyro_steps.CASES.items():
+        say(f"NumPyro: {name}")
+        ours, theirs, of_turns = numpyro_steps.ratio(*case)
+        reached = "yes" if of_turns <= numpyro_steps.TARGET else "**no**"
+        rows.append(
+            f"| {name} | {ours:.3g} ms | {theirs:.3g} ms | {of_turns:.3g} | ≤ "
+            f"{numpyro_steps.TARGET} | {reached} |"
+        )
+    tables = ["\n".join(rows)]
+    for chunk in (None, numpyro_steps.CHUNK):
+        say("NumPyro: memory")
+        found = {count: numpyro_steps.memory(count, chunk) for count in numpyro_steps.PARTICLES}
+        how = "all at once" if chunk is None else f"`particle_chunk={chunk}`"
+        tables.append(series(f"Particles, MiB set aside for a step of the network, {how}", found))
+    return "\n\n".join(["### NumPyro", *tables])
+
+
 def tried_part(say):
     parts = ["### Pieces, and the alternatives tried"]
     for title, unit, figures in tried.of_all(say):
@@ -313,6 +336,7 @@ PARTS = {
     "felt": felt_part,
     "answer": answer_part,
     "ep": ep_part,
+    "numpyro": numpyro_part,
     "tried": tried_part,
     "profiles": profiles_part,
 }

@@ -36,6 +36,34 @@ def test_network_beats_chance_by_far(example, chance, num_classes, tmp_path):
     assert -np.log(num_classes) / 2 < float(log_likelihood) < 0
 
 
+@pytest.mark.slow
+def test_minibatched_numpyro_network_predicts_with_calibrated_intervals(tmp_path):
+    printed = run("numpyro_network.py", cwd=tmp_path)
+    (rmse,) = re.findall(rf"RMSE: {NUMBER}", printed)
+    (covered,) = re.findall(rf"cover: {NUMBER}", printed)
+    assert float(rmse) < 65  # the spread of the targets is 77
+    assert 0.75 < float(covered) <= 1  # of 44 rows
+
+
+@pytest.mark.slow
+def test_hierarchical_numpyro_model_finds_the_slope_that_made_the_data(tmp_path):
+    printed = run("numpyro_hierarchical.py", cwd=tmp_path)
+    assert "converged: yes" in printed
+    ((slope, deviation),) = re.findall(rf"slope: {NUMBER} ± {NUMBER}", printed)
+    assert abs(float(slope) - 1.2) < 3 * float(deviation)
+
+
+@pytest.mark.slow
+def test_latent_inputs_of_a_numpyro_network_find_both_branches(tmp_path):
+    printed = run("numpyro_latent_inputs.py", cwd=tmp_path)
+    ((apart, together),) = re.findall(rf"{NUMBER} between branches, {NUMBER} at a cross", printed)
+    assert float(apart) > 0.8  # one Gaussian of the same variance would have 0.6
+    assert float(together) < 0.2
+    noise, doubt = np.array(re.findall(rf"data {NUMBER}, doubt .* {NUMBER}", printed), float).T
+    assert noise[0] > 0.7  # the branches are at ±1
+    assert np.all(doubt < 0.1 * noise)
+
+
 def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
     printed = run("demo.py", "--quick", cwd=tmp_path)
     assert "$ bbalpha fit train.csv --target progression --epochs 2" in printed

@@ -52,7 +52,17 @@ WITHOUT_PUBLIC_NAMES = {
 
 EMPTY_NAMES = {"utils", "misc", "common", "helpers", "base"}
 LAZY = {
-    *("arviz_stats", "flax", "matplotlib", "numpyro", "orbax", "pandas", "pyarrow", "rdkit"),
+    *(
+        "arviz",
+        "arviz_stats",
+        "flax",
+        "matplotlib",
+        "numpyro",
+        "orbax",
+        "pandas",
+        "pyarrow",
+        "rdkit",
+    ),
     *("rich", "safetensors", "sklearn", "typer"),
 }
 

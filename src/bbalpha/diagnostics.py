@@ -213,11 +213,11 @@ def diagnose(draws: Draws, size: int) -> Diagnosis:
         weights = draws.row_weights[rows]
         log_ratios += weighted_sum(log_likelihoods, weights)
         values = log_likelihoods - log_site  # log p(xₙ|θₖ) − log f(θₖ)
-        means, slopes = _power_means(values, alpha)
+        means, slopes = power_means(values, alpha)
         energy -= weights @ means
         influence -= weighted_sum(slopes, weights)
-        effective.append(_effective_draws(values, alpha, size))
-        scores.append(_power_means(values, 1.0)[0] - _power_means(-log_site, 1.0)[0])
+        effective.append(effective_draws_of(values, alpha, size))
+        scores.append(power_means(values, 1.0)[0] - power_means(-log_site, 1.0)[0])
     log_weights, pareto_k = pareto_smoothed(log_ratios)
     bias, deviation = _gradient_errors(draws, size)
     return Diagnosis(
@@ -236,7 +236,7 @@ def diagnose(draws: Draws, size: int) -> Diagnosis:
     )
 
 
-def _power_means(
+def power_means(
     values: Float64[np.ndarray, "draws rows"], alpha: float
 ) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, "draws rows"]]:
     """M_α over the draws, and how far each draw moves it, times the number of draws."""
@@ -251,7 +251,7 @@ def _power_means(
         return (largest + np.log(mean)) / alpha, (powers / mean - 1) / alpha
 
 
-def _effective_draws(
+def effective_draws_of(
     values: Float64[np.ndarray, "draws rows"], alpha: float, size: int
 ) -> Float64[np.ndarray, " rows"]:
     """The effective number of draws 1 / Σₖ wₙₖ² of each datum, averaged over groups of `size`."""

@@ -86,7 +86,34 @@ def alpha_energy(
 
     log_ratios = map_draws(log_ratio, q, noise, sample_chunk, KEPT_PRODUCTS)  # θₖ = g(εₖ)
     log_ratios, weights = _weighted(log_ratios, weights, num_data)
+    return energy_of_ratios(log_ratios, weights, alpha, noise_weights)
+
+
+def energy_of_ratios(
+    log_ratios: Float[Array, "draws batch"],
+    weights: Float[Array, " batch"],
+    alpha: Number,
+    noise_weights: Float[Array, " draws"] | None = None,
+) -> Float[Array, ""]:
+    """The energy − Σₙ wₙ M_α(tₖₙ) of the log-ratios tₖₙ = log p(xₙ|θₖ) − log f(θₖ).
+
+    For models that make their ratios themselves: with latent variables of their own, a datum has
+    tₖₙ = log p(xₙ, zₖₙ|θₖ) − log q(zₖₙ) − log f(θₖ).
+
+    Args:
+        log_ratios: one row per draw, one column per data point.
+        weights: how many data points each column stands for; 0 for padding.
+        alpha: the power; may be traced.
+        noise_weights: as for `alpha_energy`.
+    """
     return -jnp.sum(weights * log_power_mean(log_ratios, alpha, noise_weights))
+
+
+def without_padding(
+    log_ratios: Float[Array, "draws batch"], weights: Float[Array, " batch"]
+) -> Float[Array, "draws batch"]:
+    """The ratios, with 0 for data of weight zero, whose gradient could otherwise become 0·∞."""
+    return jnp.where(weights[None] > 0, log_ratios, 0.0)
 
 
 def log_power_mean(
@@ -135,8 +162,7 @@ def _weighted(
     if weights is None:
         batch_size = log_ratios.shape[1]
         return log_ratios, jnp.full(batch_size, num_data / batch_size, log_ratios.dtype)
-    # A datum of weight zero is padding; left as it is, its gradient could become 0·∞.
-    return jnp.where(weights[None] > 0, log_ratios, 0.0), weights
+    return without_padding(log_ratios, weights), weights
 
 
 def _mean_over_draws(

@@ -37,7 +37,7 @@ LOST = 16.0  # rounding errors of a mean; a deviation so small explains why an e
 class NonFiniteEnergyError(ArithmeticError):
     """The energy was no longer finite; `posterior` holds the result of the last finite step."""
 
-    def __init__(self, step: int, posterior: Posterior):
+    def __init__(self, step: int, posterior: Any):
         self.step = step
         self.posterior = posterior
         super().__init__(
@@ -185,12 +185,15 @@ def fit(
     return posterior
 
 
-def _remedy(posterior: Posterior) -> str:
+def _remedy(posterior: Any) -> str:
     """What to do about an energy that is not finite: q may have run away."""
+    general = "A smaller learning rate, or alpha annealed from 0, often helps."
+    if not isinstance(posterior, Posterior):
+        return general
     q = posterior.q
     with np.errstate(divide="ignore"):
         log_deviation = 0.5 * np.log(np.asarray(q.variance))
     runaway = beyond_numbers(q.mean, log_deviation, LOST)
     if not runaway:
-        return "A smaller learning rate, or alpha annealed from 0, often helps."
+        return general
     return f"There {runaway.reason(posterior.layout)}"

@@ -161,8 +161,19 @@ def importance_weights(draws: Draws) -> tuple[Float64[np.ndarray, " draws"], flo
     Raises:
         ValueError: if k̂ says that the weights cannot be trusted.
     """
-    log_weights, pareto_k = pareto_smoothed(log_importance_ratios(draws))
-    limit = highest_pareto_k(draws.num_samples)
+    return trusted_weights(log_importance_ratios(draws))
+
+
+def trusted_weights(
+    log_ratios: Float64[np.ndarray, " draws"],
+) -> tuple[Float64[np.ndarray, " draws"], float]:
+    """The smoothed weights of draws with these log-ratios, which sum to 1, and k̂.
+
+    Raises:
+        ValueError: if k̂ says that the weights cannot be trusted.
+    """
+    log_weights, pareto_k = pareto_smoothed(log_ratios)
+    limit = highest_pareto_k(len(log_ratios))
     if pareto_k > limit:
         raise ValueError(
             "q must be closer to the exact posterior to be reweighted; got Pareto k̂="

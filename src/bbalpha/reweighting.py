@@ -131,7 +131,14 @@ def reweighted(draws: Draws, params: PyTree) -> Reweighted:
         ValueError: if k̂ says that the weights cannot be trusted.
     """
     found = Reweighted(params, *importance_weights(draws))
-    limit = highest_pareto_k(draws.num_samples)
+    warn_of_errors(found)
+    return found
+
+
+def warn_of_errors(found: Reweighted) -> None:
+    """Warn where weighted draws do not determine the posterior."""
+    num_samples = len(found.weights)
+    limit = highest_pareto_k(num_samples)
     shapes = _by_name(found.tail_pareto_k)
     missed = [name for name in sorted(shapes, key=shapes.__getitem__)[::-1] if shapes[name] > limit]
     if missed:
@@ -143,12 +150,11 @@ def reweighted(draws: Draws, params: PyTree) -> Reweighted:
         )
     error = _largest_error(found)
     if error > LARGEST_ERROR:
-        enough = 1000 * np.ceil(draws.num_samples * (error / LARGEST_ERROR) ** 2 / 1000)
+        enough = 1000 * np.ceil(num_samples * (error / LARGEST_ERROR) ** 2 / 1000)
         warn(
             f"Reweighted means and deviations are only known to {error:.2g} posterior deviations. "
             f"Raise num_samples to about {enough:,.0f}."
         )
-    return found
 
 
 def _largest_error(found: Reweighted) -> float:

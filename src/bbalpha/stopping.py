@@ -124,13 +124,8 @@ class Watch:
             return
         if self.judge is not None:
             reason = self.judge.reason(info.num_steps)
-        elif math.isinf(self.fall):
-            reason = f"{len(info.energies)} epochs are too few to judge. Raise num_epochs."
         else:
-            reason = (
-                f"the energy still fell by {self.fall:.2g} nats per data point in the middle of "
-                f"its {len(info.energies):,} epochs. Raise num_epochs."
-            )
+            reason = reason_of_fall(self.fall, len(info.energies))
         warn(f"fit did not converge: {reason}", ConvergenceWarning)
 
     def _is_settled(self, state: FitState, energies: np.ndarray, stopped: str) -> bool:
@@ -239,6 +234,16 @@ class ReplicaWatch:
                 f"{self.plan.num_epochs:,} epochs. Raise num_epochs.",
                 ConvergenceWarning,
             )
+
+
+def reason_of_fall(fall: float, num_epochs: int) -> str:
+    """Why a fit whose energy still fell has not converged, and what to do."""
+    if math.isinf(fall):
+        return f"{num_epochs} epochs are too few to judge. Raise num_epochs."
+    return (
+        f"the energy still fell by {fall:.2g} nats per data point in the middle of its "
+        f"{num_epochs:,} epochs. Raise num_epochs."
+    )
 
 
 def _row(tree: PyTree, replica: int) -> PyTree:
