@@ -139,7 +139,7 @@ class Keeper:
                 continue
             if newest is None:
                 self._check(metadata, path)
-                newest, facts = (arrays, metadata.get("record"), path), metadata["facts"]
+                newest, facts = (arrays, metadata.get("record", {}), path), metadata["facts"]
             if metadata.get("facts") == facts:
                 self.own.insert(0, path)
         if newest is None:
