@@ -117,17 +117,17 @@ def test_forged_counts_of_draws_are_refused(tmp_path, fitted, count):
 
 
 @pytest.mark.parametrize(
-    ("info", "shown"),
+    "info",
     [
-        (bb.FitInfo(stopped="\x1b[31mred"), r"'stopped': '\\x1b\[31mred'"),
-        (bb.FitInfo(stopped="x" * 41), "'stopped': 'xxx"),
-        (bb.FitInfo(num_steps=-1), "'num_steps': -1"),
-        (bb.FitInfo(num_steps=2**63), "'num_steps': 9223"),
-        (bb.FitInfo(seconds=float("inf")), "info is "),
-        (bb.FitInfo(held_out=((-1, 0.0),)), "info is "),
+        bb.FitInfo(stopped="\x1b[31mred"),
+        bb.FitInfo(stopped="x" * 41),
+        bb.FitInfo(num_steps=-1),
+        bb.FitInfo(num_steps=2**63),
+        bb.FitInfo(seconds=float("inf")),
+        bb.FitInfo(held_out=((-1, 0.0),)),
     ],
 )
-def test_a_forged_record_is_refused(tmp_path, fitted, info, shown):
+def test_a_forged_record_is_refused(tmp_path, fitted, info):
     path = tmp_path / "m.safetensors"
     with_q(fitted, info=info).save(path)
     message = r"^m\.safetensors is not a valid bbalpha model: info is \{.*\}\.$"
