@@ -144,6 +144,12 @@ def test_quantiles_must_be_different_levels(folder, prices, refused, quantiles):
     )
 
 
+def test_quantiles_must_not_vanish_in_32_bits(folder, prices, refused):
+    options = ["--quantiles", "0.5,1e-320"]
+    message = refused(folder, "predict", prices, folder / "prices.csv", *options)
+    assert message == "--quantiles must be at least 1e-37; got '0.5,1e-320'."
+
+
 def test_classes_have_no_quantiles(folder, states, refused):
     options = ["--quantiles", "0.5"]
     message = refused(folder, "predict", states, folder / "states.csv.gz", *options)

@@ -19,7 +19,7 @@ from bbalpha.interfaces.finite import (
 )
 from bbalpha.interfaces.network import model_of
 
-TOO_LARGE = "its weights, noise or units are so large that predictions are not finite."
+TOO_LARGE = "its weights, noise or units are so extreme that predictions are not finite."
 
 
 def with_q(estimator, **changes):
@@ -63,8 +63,9 @@ def test_predictions_that_overflow_are_an_error(table, fitted, fitted_classifier
         with pytest.raises(NonFinitePredictionError, match=message):
             ask(table.new)
     large = jnp.full_like(fitted_classifier.posterior_.q.mean, 3e38)
+    limits = np.broadcast_to(fitted_classifier.input_units_.upper, table.new.shape)
     with pytest.raises(NonFinitePredictionError, match=message):
-        with_q(fitted_classifier, mean=large).predict_proba(table.new)
+        with_q(fitted_classifier, mean=large).predict_proba(limits)
 
 
 def test_inputs_beyond_float32_are_clipped_like_others(fitted):

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from bbalpha.cli.doors import Refusal
-from bbalpha.interfaces.limits import MOST_LAYERS, MOST_UNITS
+from bbalpha.interfaces.limits import LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS
 
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 LONGEST = 200  # letters of a wrong value that are repeated
@@ -102,6 +102,8 @@ def quantile_levels(text: str) -> tuple[float, ...]:
             "--quantiles must be different numbers between 0 and 1, separated by commas, or none; "
             f"got {_shown(text)}."
         )
+    if min(levels) < LOWEST_LEVEL:
+        raise Refusal(f"--quantiles must be at least {LOWEST_LEVEL:g}; got {_shown(text)}.")
     return levels
 
 
