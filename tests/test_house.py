@@ -15,7 +15,7 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
-    forks leaving
+    forks leaving limits
     arrays options
     checks clock compiling interrupts layout materialize optimizers progress special streams
     beta_ratio threefry

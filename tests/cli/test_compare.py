@@ -1,6 +1,7 @@
 """Facts about `bbalpha compare`: the model of a table, its rows, and what is refused."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -145,6 +146,10 @@ def test_the_options_name_the_methods_of_the_library():
          "--held-out must be from 0 to less than 1; got 1."),
         (["--target", "number", "--held-out", "0.99"],
          "--held-out must leave some rows to fit; got 0.99 of 40 rows."),
+        (["--target", "number", "--seed", 10**30],
+         "--seed must be a whole number from 0 to 4294967295; got '1000"),
+        (["--target", "number", "--prior-scale", "1e300"],
+         "--prior-scale must be less than 1e+15; got '1e300'."),
         (["--target", "number", "--likelihood", "probit"],
          "--likelihood must be one of gaussian, poisson for a regression; got 'probit'."),
         (["--target", "number", "--likelihood", "poisson"],
@@ -178,6 +183,17 @@ def test_rows_to_fit_must_differ(tmp_path, written, refused):
     message = refused(tmp_path, "compare", path, "--target", "y", "--seed", seeds[0])
     assert message == (
         "target 'y' must differ between the rows that are not held out; got 'a' in all of them."
+    )
+
+
+@pytest.mark.parametrize("size", [155, -155])
+def test_a_target_whose_squares_are_no_numbers_is_refused(tmp_path, written, refused, size):
+    path = written(tmp_path, "x,y\n" + "".join(f"{x},{x % 3}.5e{size}\n" for x in range(9)))
+    message = refused(tmp_path, "compare", path, "--target", "y", "--held-out", 0)
+    assert re.fullmatch(
+        r"target 'y' must have a standard deviation between 1e-100 and 1e\+100 for compare; got "
+        rf"8\.16e\{size - 1:+}\. Change its unit\.",
+        message,
     )
 
 

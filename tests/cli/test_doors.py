@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bbalpha.engine.checks import warn
+from bbalpha.interfaces import estimator_file
+
 COMMANDS = ("fit", "predict", "evaluate", "inspect", "compare")
 
 
@@ -102,3 +105,27 @@ def test_want_of_memory_is_told(run, monkeypatch, folder, prices, error, details
     result = run("predict", prices, folder / "prices.csv")
     assert result.exit_code == 2
     assert re.fullmatch(f"Error: there is not enough memory{details}\\.\n", result.stderr)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_warnings_about_a_model_are_sentences(folder, prices, done, monkeypatch, command):
+    def read(*args, read=estimator_file.read):
+        warn("the model is odd.")
+        return read(*args)
+
+    monkeypatch.setattr(estimator_file, "read", read)
+    args = [command, prices, folder / "prices.csv"]
+    assert done(*args).stderr == "Warning: the model is odd.\n"
+    assert done(*args, "--json").stderr == ""
+    if command == "predict":
+        assert done(*args, "--quiet").stderr == ""
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_before_the_work_are_sentences(prices, done, monkeypatch):
+    def check_input(path):
+        warn("the file is odd.")
+
+    monkeypatch.setattr("bbalpha.cli.inspect.check_input", check_input)
+    assert done("inspect", prices).stderr == "Warning: the file is odd.\n"

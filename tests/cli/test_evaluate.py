@@ -91,8 +91,8 @@ def test_a_target_without_a_finite_density_is_named(folder, prices, tmp_path, re
     frame.loc[3, "price"] = "1e45"
     write_table(frame, tmp_path / "far.csv")
     message = refused(tmp_path, "evaluate", prices, tmp_path / "far.csv")
-    assert re.match(
-        r"inputs\.targets must lie between .* the range of float32; got .*e\+4", message
+    assert message == (
+        "target 'price' is too far from the training targets to be scored in row 4; got 1e+45."
     )
 
 

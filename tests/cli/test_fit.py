@@ -83,6 +83,35 @@ def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     assert err == "Error: no.csv does not exist.\n"
 
 
+BEYOND = {
+    "--epochs": (2**31, r"must be a whole number from 1 to 2147483647; got '2147483648'"),
+    "--batch-size": (10**30, r"must be a whole number from 1 to 2147483647; got '10+'"),
+    "--samples": (10**6 + 1, r"must be a whole number from 1 to 1000000; got '1000001'"),
+    "--alpha": ("-1e308", r"must be less than 1e\+15 in size; got '-1e308'"),
+    "--learning-rate": ("1e15", r"must be less than 1e\+15; got '1e15'"),
+    "--prior-scale": ("1e15", r"must be less than 1e\+15; got '1e15'"),
+    "--hidden": ("5,100001", r"must be whole numbers from 1 to 100000, .*; got '5,100001'"),
+}
+
+
+@pytest.mark.parametrize("option", BEYOND)
+def test_an_option_beyond_its_limits_is_refused_by_its_name_before_the_data(
+    tmp_path, refused, option
+):
+    value, message = BEYOND[option]
+    found = refused(tmp_path, "fit", "nowhere.csv", "--target", "y", option, value)
+    assert re.fullmatch(rf"{option} {message}\.", found)
+
+
+def test_very_long_options_are_refused_in_one_short_sentence(tmp_path, refused):
+    command = ["fit", "nowhere.csv", "--target", "y"]
+    found = refused(tmp_path, *command, "--hidden", "1" * 5000)
+    assert re.fullmatch(r"--hidden must be whole numbers .*; got '1+\.\.\.1+'\.", found)
+    assert len(found) < 300
+    found = refused(tmp_path, *command, "--hidden", ",".join("1" * 1001))
+    assert found == "--hidden must name at most 1,000 layers; got 1,001."
+
+
 @pytest.mark.parametrize("task", ESTIMATORS)
 def test_the_settings_are_the_defaults_of_the_estimators_but_for_the_seed(
     tmp_path, run, written, monkeypatch, task
@@ -142,10 +171,18 @@ def target(name="y", *options):
         (GOOD, target("y", "--alpha", "5"), r"alpha must not exceed .*alpha=5.0 with 4 data"),
         (GOOD, target("y", "--alpha", "nan"), "--alpha must be a finite number; got 'nan'"),
         (GOOD, target("y", "--alpha", "a"), "--alpha must be a finite number; got 'a'"),
-        (GOOD, target("y", "--epochs", "0"), "--epochs must be a whole number from 1 on; got '0'"),
+        (
+            GOOD,
+            target("y", "--epochs", "0"),
+            "--epochs must be a whole number from 1 to 2.*; got '0'",
+        ),
         (GOOD, target("y", "--epochs", "1.5"), "--epochs must be a whole number .*; got '1.5'"),
-        (GOOD, target("y", "--samples", "0"), "--samples must be a whole number from 1 on; got"),
-        (GOOD, target("y", "--batch-size", "0"), "--batch-size must be a whole number from 1 on"),
+        (
+            GOOD,
+            target("y", "--samples", "0"),
+            "--samples must be a whole number from 1 to 1000000; got",
+        ),
+        (GOOD, target("y", "--batch-size", "0"), "--batch-size must be a whole number from 1 to"),
         (GOOD, target("y", "--seed", "-1"), "--seed must be a whole .* 0 to 4294967295; got '-1'"),
         (GOOD, target("y", "--seed", 2**32), "--seed must be a whole number from 0 to 4294967295"),
         (GOOD, target("y", "--hidden", "abc"), "--hidden must be whole numbers .*; got 'abc'"),

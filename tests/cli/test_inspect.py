@@ -1,10 +1,13 @@
 """Facts about `bbalpha inspect`: what a model file holds, for people and as JSON."""
 
+import dataclasses
 import json
 import math
+import re
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -79,6 +82,24 @@ def test_metadata_of_the_wrong_kind_are_refused(prices, tmp_path, refused, chang
     model_file.write(tmp_path / "m.safetensors", tree, metadata | change)
     message = refused(tmp_path, "inspect", tmp_path / "m.safetensors")
     assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata are not")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"num_data": -5.0}, r"\.num_data is -5, which is not positive and finite"),
+        ({"num_data": math.nan}, r"\.num_data is nan, which is not positive and finite"),
+        ({"alpha": math.inf}, r"\.alpha is inf, which is not finite"),
+    ],
+)
+def test_impossible_numbers_are_refused(prices, tmp_path, refused, change, problem):
+    _, metadata = model_file.read(prices)
+    tree = bb.BBAlphaRegressor.load(prices).posterior_
+    arrays = {name: jnp.float32(value) for name, value in change.items()}
+    path = tmp_path / "m.safetensors"
+    model_file.write(path, dataclasses.replace(tree, **arrays), metadata)
+    message = refused(tmp_path, "inspect", path)
+    assert re.fullmatch(rf"m\.safetensors is not a valid bbalpha model: {problem}\.", message)
 
 
 def test_texts_of_a_file_are_printable(prices, tmp_path, done):

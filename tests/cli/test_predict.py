@@ -144,6 +144,12 @@ def test_quantiles_must_be_different_levels(folder, prices, refused, quantiles):
     )
 
 
+def test_quantiles_must_not_vanish_in_32_bits(folder, prices, refused):
+    options = ["--quantiles", "0.5,1e-320"]
+    message = refused(folder, "predict", prices, folder / "prices.csv", *options)
+    assert message == "--quantiles must be at least 1e-37; got '0.5,1e-320'."
+
+
 def test_classes_have_no_quantiles(folder, states, refused):
     options = ["--quantiles", "0.5"]
     message = refused(folder, "predict", states, folder / "states.csv.gz", *options)
@@ -211,9 +217,15 @@ def test_labels_are_copied_as_they_are_or_safe_for_spreadsheets(formulas, done):
 
 def test_a_cell_beyond_float32_is_clipped_like_others(prices, tmp_path, done, written):
     new = "size,color,built\n1e39,red,2000-01-05\n-1e300,red,2000-01-05\n"
-    found = done("predict", prices, written(tmp_path, new), "--json").stdout
+    path = written(tmp_path, new)
+    found = done("predict", prices, path, "--json").stdout
     values = [list(row.values()) for row in json.loads(found)["predictions"]]
     assert np.isfinite(np.array(values, float)).all()
+    assert done("predict", prices, path).stderr == (
+        "Note: 2 rows have inputs far outside the training range, which are replaced by its "
+        "nearest limits: 'size'.\n"
+    )
+    assert done("predict", prices, path, "--quiet").stderr == ""
 
 
 def test_predictions_that_are_not_finite_are_refused(prices, folder, refused, monkeypatch):

@@ -2,15 +2,18 @@
 
 import json
 import signal
+import traceback
 
 import jax
 import numpy as np
 import pytest
 
 import bbalpha as bb
+import bbalpha.engine.loop
 from bbalpha.files import model_file
 
 NAMES = ("whole", "cut")
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 
 
 def test_an_interrupted_fit_writes_what_it_has_reached(
@@ -87,7 +90,7 @@ def test_a_fit_that_is_interrupted_before_its_first_step_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fit_that_is_interrupted_amid_compilation_writes_nothing(
+def test_a_fit_that_is_interrupted_before_it_compiles_writes_nothing(
     folder, tmp_path, monkeypatch, run, options, terminal
 ):
     fit = bb.BBAlphaRegressor.fit
@@ -101,6 +104,30 @@ def test_a_fit_that_is_interrupted_amid_compilation_writes_nothing(
     assert result.exit_code == 130
     assert result.stderr == "Interrupted before the first step; no model was written.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_that_is_interrupted_amid_compilation_ends_after_its_first_step(
+    folder, tmp_path, run, options, terminal
+):
+    """The signal arrives between lowering and compiling the program of the first steps."""
+    callers = []
+
+    def interrupt(event, duration, **_):
+        files = {frame.filename for frame in traceback.extract_stack()}
+        if event == LOWERED and not callers and bbalpha.engine.loop.__file__ in files:
+            callers.append(files)
+            signal.raise_signal(signal.SIGINT)
+
+    jax.monitoring.register_event_duration_secs_listener(interrupt)
+    try:
+        result = run("fit", folder / "prices.csv", *options, "--hidden", "none", "--samples", "7")
+    finally:
+        jax.monitoring.unregister_event_duration_listener(interrupt)
+    assert callers
+    assert result.exit_code == 130
+    last = "Interrupted after 1 step; the model holds the posterior reached so far.\n"
+    assert result.stderr.endswith(last)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
 
 
 def test_a_model_that_is_being_written_is_written_to_the_end(

@@ -190,7 +190,7 @@ def test_saving_leaves_no_other_file_behind(saved):
 
 def test_a_folder_that_does_not_exist_is_reported(tmp_path):
     path = tmp_path / "nowhere" / "model.safetensors"
-    message = f"{path} cannot be written: No such file or directory."
+    message = f"{path} cannot be written: no such file or directory."
     with pytest.raises(OSError, match=said(message)):
         posterior_with(DISTRIBUTIONS["DiagonalGaussian"]).save(path)
     assert not list(tmp_path.iterdir())
@@ -199,7 +199,7 @@ def test_a_folder_that_does_not_exist_is_reported(tmp_path):
 def test_a_path_that_is_a_folder_is_reported_and_left_alone(tmp_path):
     folder = tmp_path / "model.safetensors"
     folder.mkdir()
-    with pytest.raises(OSError, match=said(f"{folder} cannot be written: Is a directory.")):
+    with pytest.raises(OSError, match=said(f"{folder} cannot be written: is a directory.")):
         posterior_with(DISTRIBUTIONS["DiagonalGaussian"]).save(folder)
     assert list(tmp_path.rglob("*")) == [folder]
     with pytest.raises(FileNotFoundError, match=said(f"{folder} is not a file.")):
@@ -213,7 +213,7 @@ def test_a_write_that_fails_keeps_the_file_that_was_there(monkeypatch, saved):
 
     before = saved.read_bytes()
     monkeypatch.setattr("safetensors.numpy.save_file", full_disk)
-    with pytest.raises(OSError, match=r"cannot be written: No space left on device\.$"):
+    with pytest.raises(OSError, match=r"cannot be written: no space left on device\.$"):
         posterior_with(DISTRIBUTIONS["FullGaussian"]).save(saved)
     assert saved.read_bytes() == before
     assert [file.name for file in saved.parent.iterdir()] == ["model.safetensors"]
@@ -533,5 +533,5 @@ def test_others_may_read_a_saved_file_as_any_new_one(tmp_path):
 def test_a_file_in_place_of_a_folder_is_reported(tmp_path):
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "model.safetensors"
-    with pytest.raises(OSError, match=said(f"{path} cannot be written: Not a directory.")):
+    with pytest.raises(OSError, match=said(f"{path} cannot be written: not a directory.")):
         posterior_with(DISTRIBUTIONS["FullGaussian"]).save(path)

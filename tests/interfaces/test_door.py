@@ -124,3 +124,76 @@ def test_numbers_of_every_type_are_targets(numbers):
 def test_a_fit_without_targets_is_refused(kind, inputs):
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         kind(**SETTINGS).fit(inputs, None)
+
+
+ODD_LABELS = {
+    "a gap": (["a", None], r"^y must have a label in every row; got None in row 1\.$"),
+    "a gap among objects": (np.array(["a", None], object), r"got None in row 1\.$"),
+    "a null": (["a\0", "a"], r"^y must hold labels that do not end in a null .* 'a\\x00' in row 0"),
+    "a null in a series": (
+        pd.Series(["a", "a\0"]),
+        r"null character, .*; got 'a\\x00' in row 1\.$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_LABELS)
+def test_odd_labels_are_refused(name):
+    labels, message = ODD_LABELS[name]
+    with pytest.raises(ValueError, match=message):
+        bb.BBAlphaClassifier(**SETTINGS).fit([[0.0], [1.0]], labels)
+
+
+def test_whole_numbers_beyond_floats_are_refused(models):
+    message = r"^X and y must hold numbers up to 1\.8e\+308 in size; got a larger one\.$"
+    with pytest.raises(ValueError, match=message):
+        bb.BBAlphaRegressor(**SETTINGS).fit([[0.0], [1.0]], [1, 10**400])
+    with pytest.raises(ValueError, match=message):
+        models[0].predict([[10**400, 1, 1]])
+
+
+def test_weights_whose_sum_overflows_are_refused():
+    message = r"^sample_weight must have a sum that is a number in float32; got a sum of 2e\+300\.$"
+    with pytest.raises(ValueError, match=message):
+        bb.BBAlphaRegressor(**SETTINGS).fit([[0.0], [1.0]], [1.0, 2.0], [1e300, 1e300])
+
+
+ODD_FRAMES = {
+    "half a letter": (
+        pd.DataFrame({"a": pd.Series(["\ud800", "b"], dtype=object)}),
+        r"^column 'a' must hold Unicode text; got '\\ud800', half of a pair of surrogates ",
+    ),
+    "half a name": (
+        pd.DataFrame([[1.0], [2.0]], columns=pd.Index(["\ud800"], dtype=object)),
+        r"^the table must have column names of .* printable characters; got '\\ud800' for column 1",
+    ),
+    "names twice": (
+        pd.DataFrame(np.eye(2), columns=["a", "a"]),
+        r"^the table has more than one column named 'a'\.$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FRAMES)
+def test_odd_frames_are_refused(name):
+    frame, message = ODD_FRAMES[name]
+    with pytest.raises(ValueError, match=message) as caught:
+        bb.BBAlphaRegressor(**SETTINGS).fit(frame, [1.0, 2.0])
+    assert str(caught.value).isprintable()
+
+
+def test_a_checkpoint_needs_a_seed(tmp_path):
+    model = bb.BBAlphaRegressor(**SETTINGS | {"random_state": None})
+    message = (
+        r"^random_state must be set if checkpoint is given, so that the same call goes on; "
+        r"got random_state=None\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit([[0.0], [1.0]], [1.0, 2.0], checkpoint=tmp_path)
+
+
+def test_quantiles_below_the_smallest_numbers_are_refused(rows, models):
+    message = r"^quantiles must be at least 1e-37; got quantiles=\[1e-320, 0\.5\]\.$"
+    with pytest.raises(ValueError, match=message):
+        models[0].predict_quantiles(rows[0], (1e-320, 0.5))
+    assert np.isfinite(models[0].predict_quantiles(rows[0], (1e-37, 1 - 1e-16))).all()

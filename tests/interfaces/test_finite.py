@@ -19,7 +19,7 @@ from bbalpha.interfaces.finite import (
 )
 from bbalpha.interfaces.network import model_of
 
-TOO_LARGE = "its weights, noise or units are so large that predictions are not finite."
+TOO_LARGE = "its weights, noise or units are so extreme that predictions are not finite."
 
 
 def with_q(estimator, **changes):
@@ -63,8 +63,9 @@ def test_predictions_that_overflow_are_an_error(table, fitted, fitted_classifier
         with pytest.raises(NonFinitePredictionError, match=message):
             ask(table.new)
     large = jnp.full_like(fitted_classifier.posterior_.q.mean, 3e38)
+    limits = np.broadcast_to(fitted_classifier.input_units_.upper, table.new.shape)
     with pytest.raises(NonFinitePredictionError, match=message):
-        with_q(fitted_classifier, mean=large).predict_proba(table.new)
+        with_q(fitted_classifier, mean=large).predict_proba(limits)
 
 
 def test_inputs_beyond_float32_are_clipped_like_others(fitted):
@@ -117,17 +118,17 @@ def test_forged_counts_of_draws_are_refused(tmp_path, fitted, count):
 
 
 @pytest.mark.parametrize(
-    ("info", "shown"),
+    "info",
     [
-        (bb.FitInfo(stopped="\x1b[31mred"), r"'stopped': '\\x1b\[31mred'"),
-        (bb.FitInfo(stopped="x" * 41), "'stopped': 'xxx"),
-        (bb.FitInfo(num_steps=-1), "'num_steps': -1"),
-        (bb.FitInfo(num_steps=2**63), "'num_steps': 9223"),
-        (bb.FitInfo(seconds=float("inf")), "info is "),
-        (bb.FitInfo(held_out=((-1, 0.0),)), "info is "),
+        bb.FitInfo(stopped="\x1b[31mred"),
+        bb.FitInfo(stopped="x" * 41),
+        bb.FitInfo(num_steps=-1),
+        bb.FitInfo(num_steps=2**63),
+        bb.FitInfo(seconds=float("inf")),
+        bb.FitInfo(held_out=((-1, 0.0),)),
     ],
 )
-def test_a_forged_record_is_refused(tmp_path, fitted, info, shown):
+def test_a_forged_record_is_refused(tmp_path, fitted, info):
     path = tmp_path / "m.safetensors"
     with_q(fitted, info=info).save(path)
     message = r"^m\.safetensors is not a valid bbalpha model: info is \{.*\}\.$"

@@ -48,6 +48,19 @@ def test_axes_of_weighted_rows_are_those_of_repeated_rows():
     np.testing.assert_allclose(np.abs(weighted.axes.T @ repeated.axes), np.eye(3), atol=1e-9)
 
 
+CROSSED = np.array([[0.1, 0.3], [0.1, 0.7], [0.4, 0.3], [0.4, 0.7], [0.9, 0.3], [0.9, 0.7]])
+
+
+@pytest.mark.parametrize("factor", [3, 7, 0.3048, 1e154, 1e-300])
+def test_axes_do_not_depend_on_units(table, factor):
+    """Two columns have axes of equal entries; those of a crossed design are of equal widths."""
+    three = np.random.RandomState(0).normal(size=(9, 3))
+    for inputs in (table.inputs, CROSSED, three, np.column_stack([three, three[:, :1]])):
+        expected = learned(*inputs.T, with_axes=True).axes
+        found = learned(*(inputs * factor).T, with_axes=True).axes
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("num_columns", [1, MOST_AXES + 1])
 def test_one_column_and_very_many_have_no_axes(num_columns):
     inputs = np.random.RandomState(0).normal(size=(20, num_columns))

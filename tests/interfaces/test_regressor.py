@@ -105,6 +105,27 @@ def test_outliers_move_a_student_t_less_than_a_gaussian(table):
     assert errors["student_t"].mean() < 0.1 * errors["gaussian"].mean()
 
 
+@pytest.mark.filterwarnings("ignore:fit did not converge")
+def test_units_of_the_inputs_do_not_change_predictions(table):
+    model = bb.BBAlphaRegressor((3,), max_epochs=2, random_state=0)
+    expected = model.fit(table.inputs, table.numbers).predict(table.new, return_std=True)
+    for factor in (7, 1e-300):
+        found = model.fit(table.inputs * factor, table.numbers)
+        np.testing.assert_allclose(
+            found.predict(table.new * factor, return_std=True), expected, rtol=1e-4
+        )
+
+
+def test_rows_alone_have_the_predictions_that_they_have_together(table, fitted_network):
+    def described(rows):
+        return np.column_stack(
+            [*fitted_network.predict(rows, return_std=True), fitted_network.predict_quantiles(rows)]
+        )
+
+    alone = np.concatenate([described(row[None]) for row in table.new])
+    np.testing.assert_allclose(described(table.new), alone, rtol=1e-5)
+
+
 def test_several_outputs_are_predicted_as_each_alone(table, fitted):
     targets = np.column_stack([table.numbers, -5 * table.numbers + 1])
     model = regressor().fit(table.inputs, targets)

@@ -64,6 +64,10 @@ BAD = {
         {"hidden_layer_sizes": 10**9},
         r"positive whole numbers up to 100,000; got hidden_layer_sizes=1000000000",
     ),
+    "layers beyond those of a file": (
+        {"hidden_layer_sizes": (1,) * 1001},
+        r"hidden_layer_sizes must have at most 1,000 layers; got 1,001\.",
+    ),
     "half a unit": ({"hidden_layer_sizes": (1.5,)}, r"got hidden_layer_sizes=\(1.5,\)"),
     "samples": ({"num_samples": 0}, "num_samples must be at least 1; got num_samples=0"),
     "epochs": ({"max_epochs": -1}, "max_epochs must be at least 1; got max_epochs=-1"),

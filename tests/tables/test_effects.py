@@ -37,6 +37,14 @@ def test_without_differences_between_categories_the_effects_vanish():
     np.testing.assert_array_equal(Effects.learn(np.repeat(np.arange(20), 2), 20, exact).values, 0)
 
 
+@pytest.mark.parametrize("exponent", [520, 1000, -520, -1000])
+def test_targets_of_any_unit_have_the_same_outputs(exponent):
+    targets = np.random.default_rng(0).uniform(1, 2, size=50)
+    expected = outputs_of(targets)
+    np.testing.assert_allclose([expected.mean(), expected.std()], [0, 1], atol=1e-12)
+    np.testing.assert_allclose(outputs_of(np.ldexp(targets, exponent)), expected, atol=1e-12)
+
+
 def test_the_effect_of_a_training_row_ignores_its_own_target():
     codes, _, outputs = simulated(num_categories=30)
     found = Effects.learn(codes, 30, outputs)

@@ -7,6 +7,7 @@ import typer
 
 from bbalpha.cli.doors import INTERRUPTED, Refusal, refusing
 from bbalpha.cli.options import (
+    MAX_SEED,
     DayFirst,
     Drop,
     Id,
@@ -23,6 +24,7 @@ from bbalpha.cli.options import (
 from bbalpha.cli.paths import check_input, check_output, check_picture, replacing
 from bbalpha.cli.printing import note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
+from bbalpha.interfaces.limits import POSITIVE
 
 LIKELIHOODS = {"regression": ("gaussian", "poisson"), "classification": ("probit", "logit")}
 METHODS = (
@@ -67,7 +69,7 @@ def compare_table(
         float,
         typer.Option(
             metavar="NUMBER",
-            parser=finite_number("--prior-scale", positive=True),
+            parser=finite_number("--prior-scale", True, POSITIVE["prior_scale"]),
             help="The prior deviation of the weights of standardized inputs; with gaussian noise, "
             "in deviations of the target.",
         ),
@@ -93,7 +95,7 @@ def compare_table(
         int,
         typer.Option(
             metavar="NUMBER",
-            parser=whole_number("--seed", 0),
+            parser=whole_number("--seed", 0, MAX_SEED),
             help="Chooses the held-out rows and the draws.",
         ),
     ] = 0,

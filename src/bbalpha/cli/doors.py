@@ -47,6 +47,11 @@ class Commands(TyperGroup):
         """Run the command that the arguments name, and exit."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without an α
+        with plain_warnings(quiet=False):
+            sys.exit(self._run(*args, **extra))
+
+    def _run(self, *args: Any, **extra: Any) -> Any:
+        """Run the command; return the exit code, with sentences for errors."""
         try:
             if sys.stdout is None:
                 raise Refusal("standard output is closed.")
@@ -56,7 +61,7 @@ class Commands(TyperGroup):
             code, sentences = _answer(error, self.name)
             for sentence in sentences:
                 note(sentence)
-        sys.exit(code)
+        return code
 
 
 def new_app(name: str) -> typer.Typer:

@@ -59,7 +59,8 @@ def evaluate_model(
     from bbalpha.cli.saved import read_model
     from bbalpha.cli.scores import outcomes_of, scores_of
 
-    model = read_model(model_file)
+    with keeping_programs(json):
+        model = read_model(model_file)
     if skip_missing_target:
         frame, num_skipped = model.rows_with_target(frame)
         note(f"{count(num_skipped, 'row')} without a target left out.", json)

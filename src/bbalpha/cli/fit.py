@@ -8,6 +8,7 @@ import typer
 
 from bbalpha.cli.doors import INTERRUPTED
 from bbalpha.cli.options import (
+    MAX_SEED,
     DayFirst,
     Drop,
     Id,
@@ -26,13 +27,14 @@ from bbalpha.cli.paths import check_folder, check_input, check_output, check_pic
 from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
+from bbalpha.engine.limits import MOST, MOST_SAMPLES
+from bbalpha.interfaces.limits import LARGEST_ALPHA, POSITIVE
 
 LIKELIHOODS = {
     "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
     "classification": ("softmax", "probit"),
 }
 PRIORS = ("scaled", "paper")
-MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 
 
 # An option that is not given leaves the choice to the estimator, except for the seed: the same
@@ -46,7 +48,7 @@ def fit_table(
         float | None,
         typer.Option(
             metavar="NUMBER",
-            parser=finite_number("--alpha"),
+            parser=finite_number("--alpha", below=LARGEST_ALPHA),
             help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
             "default, ½ or, for few rows, 0.",
         ),
@@ -63,7 +65,7 @@ def fit_table(
         int | None,
         typer.Option(
             metavar="NUMBER",
-            parser=whole_number("--epochs", 1),
+            parser=whole_number("--epochs", 1, MOST),
             help="Passes over the data; by default, enough for 10,000 minibatches.",
         ),
     ] = None,
@@ -114,7 +116,7 @@ def fit_table(
         int | None,
         typer.Option(
             metavar="NUMBER",
-            parser=whole_number("--samples", 1),
+            parser=whole_number("--samples", 1, MOST_SAMPLES),
             help="Draws of the weights per minibatch; by default 32.",
         ),
     ] = None,
@@ -122,7 +124,7 @@ def fit_table(
         int | None,
         typer.Option(
             metavar="NUMBER",
-            parser=whole_number("--batch-size", 1),
+            parser=whole_number("--batch-size", 1, MOST),
             help="Rows per minibatch; by default 32.",
         ),
     ] = None,
@@ -130,7 +132,7 @@ def fit_table(
         float | None,
         typer.Option(
             metavar="NUMBER",
-            parser=finite_number("--learning-rate", positive=True),
+            parser=finite_number("--learning-rate", True, POSITIVE["learning_rate"]),
             help="A constant learning rate for Adam; by default it falls from 0.01 to 0.",
         ),
     ] = None,
@@ -147,7 +149,7 @@ def fit_table(
         float | None,
         typer.Option(
             metavar="NUMBER",
-            parser=finite_number("--prior-scale", positive=True),
+            parser=finite_number("--prior-scale", True, POSITIVE["prior_scale"]),
             help="A factor on the standard deviations of the prior; by default 1.",
         ),
     ] = None,

@@ -4,6 +4,7 @@ The checksum, the format version, the types of what is shown, and whether estima
 the same kind of target are checked. The commands that use a model check everything else.
 """
 
+import math
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def facts_of_file(path: Path) -> dict[str, Any]:
         facts |= _facts_of_estimator(arrays, metadata.get("estimator"), metadata["params"])
         facts |= _facts_of_fit(arrays, metadata["info"]) | _facts_of_table(metadata.get("table"))
         facts_in_words(file | facts)  # fails if something is of the wrong type
-        problem = _mismatch(metadata.get("estimator"), facts)
+        problem = _impossible(facts) or _mismatch(metadata.get("estimator"), facts)
     except ERRORS:
         problem = "its metadata are not those of a posterior or an estimator"
     if problem:
@@ -127,6 +128,17 @@ def _facts_of_table(table: Any) -> dict[str, Any]:
         "columns": columns,
         "dropped": table["dropped"],
     }
+
+
+def _impossible(facts: dict[str, Any]) -> str | None:
+    """Why these numbers cannot be of a fit, if they cannot."""
+    if not 0 < facts["rows"] < math.inf:
+        return f".num_data is {facts['rows']}, which is not positive and finite"
+    if not math.isfinite(facts["alpha"]):
+        return f".alpha is {facts['alpha']}, which is not finite"
+    if not 0 <= facts["seconds"] < math.inf:
+        return f"info has {facts['seconds']} seconds"
+    return None
 
 
 def _mismatch(section: Any, facts: dict[str, Any]) -> str | None:

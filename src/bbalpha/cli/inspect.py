@@ -1,5 +1,6 @@
 """`bbalpha inspect`: the content of a model file."""
 
+from bbalpha.cli.doors import plain_warnings
 from bbalpha.cli.options import Json, ModelFile
 from bbalpha.cli.paths import check_input
 from bbalpha.cli.printing import print_facts, print_json
@@ -16,7 +17,8 @@ def inspect_model(model_file: ModelFile, json: Json = False) -> None:
 
     from bbalpha.cli.header import facts_in_words, facts_of_file
 
-    facts = facts_of_file(model_file)
+    with plain_warnings(json):
+        facts = facts_of_file(model_file)
     if json:
         print_json(facts)
     else:

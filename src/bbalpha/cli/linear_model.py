@@ -14,6 +14,7 @@ from bbalpha.cli.header import target_in_words
 from bbalpha.cli.printing import count
 from bbalpha.cli.training_table import NewRows, TrainingTable
 from bbalpha.counts import Poisson
+from bbalpha.data import standardize
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.likelihoods import Bernoulli, Gaussian, Likelihood, Probit
@@ -23,6 +24,8 @@ from bbalpha.message_passing.conjugate import LinearRegression
 from bbalpha.message_passing.programs import in_double_precision
 from bbalpha.message_passing.projections import GaussianPrior
 from bbalpha.tables.messages import listing, quote
+
+DEVIATIONS = (1e-100, 1e100)  # of a target whose squares, summed over rows, are numbers
 
 
 class LinearModel(NamedTuple):
@@ -53,7 +56,9 @@ class LinearModel(NamedTuple):
         if name == "poisson":
             level = math.log(table.targets.mean())
         if name == "gaussian":
-            level, scale = float(table.targets.mean()), prior_scale * float(table.targets.std())
+            units_of_target = standardize(table.targets)[1]
+            _check_deviation(table, float(units_of_target.scale))
+            level, scale = float(units_of_target.mean), prior_scale * float(units_of_target.scale)
         model = cls(table, name, units, level, scale, noise)
         return model._replace(noise=model._likeliest_noise()) if name == "gaussian" else model
 
@@ -156,4 +161,13 @@ def _check_target(table: TrainingTable) -> None:
         raise Refusal(
             f"target {quote(target.name)} must differ between the rows that are not held out; got "
             f"{shown} in all of them."
+        )
+
+
+def _check_deviation(table: TrainingTable, deviation: float) -> None:
+    lowest, highest = DEVIATIONS
+    if not lowest <= deviation <= highest:
+        raise Refusal(
+            f"target {quote(table.target.name)} must have a standard deviation between {lowest:g} "
+            f"and {highest:g} for compare; got {deviation:.3g}. Change its unit."
         )

@@ -5,6 +5,7 @@ We parse values ourselves rather than let typer do it, so that every refusal has
 """
 
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from bbalpha.cli.doors import Refusal
+from bbalpha.interfaces.limits import LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS
 
+MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
+LONGEST = 200  # letters of a wrong value that are repeated
 NONE = "none"  # an empty list, as users type it
 
 
@@ -23,33 +27,44 @@ def choice(option: str, names: Sequence[str]) -> Callable[[Any], str]:
         if value not in names:
             *others, last = names
             rule = f"{', '.join(others)} or {last}" if others else last
-            raise Refusal(f"{option} must be {rule}; got {value!r}.")
+            raise Refusal(f"{option} must be {rule}; got {_shown(value)}.")
         return value
 
     return parse
 
 
-def whole_number(option: str, lowest: int, highest: int | None = None) -> Callable[[Any], int]:
+def whole_number(option: str, lowest: int, highest: int) -> Callable[[Any], int]:
     """A parser for an option whose value must be a whole number in this range, ends included."""
-    rule = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
 
     def parse(value: Any) -> int:
         number = _parsed(int, value)
-        if number is None or number < lowest or (highest is not None and number > highest):
-            raise Refusal(f"{option} must be a whole number {rule}; got {value!r}.")
+        if number is None or not lowest <= number <= highest:
+            rule = f"a whole number from {lowest} to {highest}"
+            raise Refusal(f"{option} must be {rule}; got {_shown(value)}.")
         return number
 
     return parse
 
 
-def finite_number(option: str, positive: bool = False) -> Callable[[Any], float]:
-    """A parser for an option whose value must be a finite number, or a positive one."""
+def finite_number(
+    option: str, positive: bool = False, below: float = math.inf
+) -> Callable[[Any], float]:
+    """A parser for an option whose value must be a finite number.
+
+    Args:
+        option: Its name.
+        positive: Whether the number must be positive.
+        below: What the size of the number must be less than.
+    """
 
     def parse(value: Any) -> float:
         number = _parsed(float, value)
         if number is None or not math.isfinite(number) or (positive and number <= 0):
             rule = "positive and finite" if positive else "a finite number"
-            raise Refusal(f"{option} must be {rule}; got {value!r}.")
+            raise Refusal(f"{option} must be {rule}; got {_shown(value)}.")
+        if abs(number) >= below:
+            rule = f"less than {below:g}{'' if positive else ' in size'}"
+            raise Refusal(f"{option} must be {rule}; got {_shown(value)}.")
         return number
 
     return parse
@@ -66,11 +81,15 @@ def hidden_sizes(text: str) -> tuple[int, ...]:
     if text.strip().lower() in ("0", NONE):
         return ()
     sizes = [word.strip() for word in text.split(",")]
-    if not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+    if len(sizes) > MOST_LAYERS:
+        raise Refusal(f"--hidden must name at most {MOST_LAYERS:,} layers; got {len(sizes):,}.")
+    found = tuple(_parsed(int, size) if size.isascii() and size.isdigit() else 0 for size in sizes)
+    if not all(size and size <= MOST_UNITS for size in found):
         raise Refusal(
-            f"--hidden must be whole numbers from 1 on, separated by commas, or none; got {text!r}."
+            f"--hidden must be whole numbers from 1 to {MOST_UNITS}, separated by commas, or none; "
+            f"got {_shown(text)}."
         )
-    return tuple(map(int, sizes))
+    return found
 
 
 def quantile_levels(text: str) -> tuple[float, ...]:
@@ -81,8 +100,10 @@ def quantile_levels(text: str) -> tuple[float, ...]:
     if not all(0 < level < 1 for level in levels) or len(set(levels)) < len(levels):
         raise Refusal(
             "--quantiles must be different numbers between 0 and 1, separated by commas, or none; "
-            f"got {text!r}."
+            f"got {_shown(text)}."
         )
+    if min(levels) < LOWEST_LEVEL:
+        raise Refusal(f"--quantiles must be at least {LOWEST_LEVEL:g}; got {_shown(text)}.")
     return levels
 
 
@@ -98,6 +119,13 @@ def _parsed(kind: Callable[[Any], Any], value: Any) -> Any:
         return kind(value)
     except ValueError:
         return None
+
+
+def _shown(value: Any) -> str:
+    """The value in quotes, without its middle if it is very long."""
+    short = reprlib.Repr()
+    short.maxstring = LONGEST
+    return short.repr(value)
 
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]

@@ -38,6 +38,8 @@ def check_output(
         may_be_device: Whether the path may be something like /dev/null.
     """
     try:
+        if path == Path():  # as an empty name is read, too
+            raise Refusal(f"{option} must name a file; got '' or the current folder.")
         if path.is_dir():
             raise Refusal(f"{option} must be a file; got the folder {path}.")
         if any(_same_file(path, other) for other in others):

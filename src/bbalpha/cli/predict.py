@@ -53,8 +53,9 @@ def predict_table(
     Predictions are in the order of the rows. For a number they are its mean, standard deviation and
     quantiles, noise included; for a class, the most probable label and the probability of every
     label. The table may contain the target and the columns dropped in training; they are ignored.
-    The column that --id names, here or in fit, comes first. Missing cells and texts that training
-    did not see are counted on standard error. Predictions that are not finite are an error.
+    The column that --id names, here or in fit, comes first. Missing cells, texts that training
+    did not see and inputs far outside its range are counted on standard error. Predictions that are
+    not finite are an error.
 
     \b
     bbalpha predict houses.safetensors new.csv --output predictions.csv
@@ -73,12 +74,13 @@ def predict_table(
 
     from bbalpha.cli.saved import read_model, with_ids, without_formulas
 
-    model = read_model(model_file)
+    quiet = quiet or json
+    with keeping_programs(quiet):
+        model = read_model(model_file)
     if quantiles is not None and model.target.task == "classification":
         raise Refusal(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
-    quiet = quiet or json
     with keeping_programs(quiet):
         features = model.features(frame, unknown, id, quiet)
         predictions = model.predictions(features, levels, show=not quiet)

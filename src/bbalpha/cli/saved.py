@@ -13,7 +13,7 @@ import pandas
 
 from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.parts import in_parts
-from bbalpha.cli.printing import note
+from bbalpha.cli.printing import count, note
 from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.classifier import BBAlphaClassifier
@@ -26,7 +26,7 @@ from bbalpha.tables import (
     drop_unknown_targets,
     select_column,
 )
-from bbalpha.tables.messages import check_has_column
+from bbalpha.tables.messages import check_has_column, listing
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets run
 KEYS = {"encoder", "target", "dropped", "id"}
@@ -61,14 +61,29 @@ class Model:
             frame: The table.
             unknown: What to do with a text that the training table did not have.
             id: Another column that the table may have.
-            quiet: Whether to say nothing about missing cells and unseen texts.
+            quiet: Whether to say nothing about missing cells, unseen texts and far inputs.
         """
         allowed = (self.target.name, *self.dropped, *(() if id is None else (id,)))
         with refusing(TableError):
             rows = self.encoder.read(frame, unknown=unknown, allowed=allowed)
         for sentence in rows.notes:
             note(f"Note: {sentence}", quiet)
+        if (sentence := self._outside(rows.features)) is not None:
+            note(f"Note: {sentence}", quiet)
         return rows.features
+
+    def _outside(self, features: np.ndarray) -> str | None:
+        """How many rows have inputs that predictions clip, and which inputs; None without."""
+        is_outside = self.estimator.input_units_.is_outside(features)
+        num_rows = int(is_outside.any(axis=1).sum())
+        if num_rows == 0:
+            return None
+        names = [self.encoder.feature_names[index] for index in is_outside.any(axis=0).nonzero()[0]]
+        verb = "has" if num_rows == 1 else "have"
+        return (
+            f"{count(num_rows, 'row')} {verb} inputs far outside the training range, which are "
+            f"replaced by its nearest limits: {listing(names)}."
+        )
 
     def rows_with_target(self, frame: Any) -> tuple[Any, int]:
         """The rows of a table whose target is known, and the number of the others."""

@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Array
 
 from bbalpha import metrics
+from bbalpha.cli.doors import Refusal
 from bbalpha.cli.parts import in_parts
 from bbalpha.cli.saved import Model
 from bbalpha.data import Dataset
 from bbalpha.interfaces.finite import check_finite_rows
 from bbalpha.interfaces.network import model_of
 from bbalpha.predictive import predictive_cdf, predictive_log_density, predictive_mean
+from bbalpha.tables.messages import quote
 
 LEVEL = 0.9  # of the intervals whose coverage is measured
 SEED = 0  # of the draws of new targets
@@ -74,9 +76,24 @@ def outcomes_of(
     if model.target.task == "classification":
         found = in_parts(model.probabilities_and_scores, features, targets, show=show)
         return ClassOutcomes(*found)
+    _check_near(model, targets)
     num_draws = int(np.clip(NUM_DRAWS // len(targets), FEWEST_DRAWS, MOST_DRAWS))
     ask = partial(_number_outcomes, model.estimator, num_draws)
     return in_parts(ask, features, targets, show=show)
+
+
+def _check_near(model: Model, targets: np.ndarray) -> None:
+    """Refuse a target that is no number in the units and the precision of the network."""
+    posterior, units = model.estimator.posterior_, model.estimator.target_units_
+    with np.errstate(over="ignore"):
+        sizes = np.abs(units.transform(targets[:, None])[:, 0])
+    is_far = ~(sizes < np.finfo(posterior.q.mean.dtype).max)
+    if is_far.any():
+        row = int(is_far.argmax())
+        raise Refusal(
+            f"target {quote(model.target.name)} is too far from the training targets to be scored "
+            f"in row {row + 1}; got {targets[row]:g}."
+        )
 
 
 def scores_of(model: Model, outcomes: Outcomes, targets: np.ndarray) -> dict[str, Any]:

@@ -15,11 +15,10 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from bbalpha.engine.arrays import on_device
+from bbalpha.engine.limits import MOST, MOST_SAMPLES
 
 Shape = tuple[int, ...]
 
-MOST = 2**31 - 1  # of anything that is counted in compiled programs
-MOST_SAMPLES = 10**6  # draws, each of which has a key of its own in memory
 ROUNDING = 1e-6  # relative; weights that should sum to a whole number may miss it by this much
 
 _hidden_targets: ContextVar[list[bool] | None] = ContextVar("hidden_targets", default=None)

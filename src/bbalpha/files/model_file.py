@@ -43,8 +43,7 @@ def write(path: str | Path, tree: Any, metadata: dict[str, Any]) -> None:
             save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
             _seal(temporary)
     except (SafetensorError, OSError) as error:
-        reason = one_line(getattr(error, "strerror", None) or error).rstrip(".")
-        raise OSError(f"{path} cannot be written: {reason}.") from None
+        raise OSError(f"{path} cannot be written: {_reason(error)}.") from None
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -120,6 +119,13 @@ def _array(file: Any, name: str, path: Path) -> np.ndarray:
         return file.get_tensor(name)
     except (AttributeError, TypeError, ValueError) as error:
         raise _incomplete(path, error) from None
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be written; safetensors puts the system's words among its own."""
+    text = one_line(getattr(error, "strerror", None) or error).rstrip(".")
+    text = re.sub(r" \(os error \d+\)$", "", text).rpartition("I/O error: ")[2]
+    return text[:1].lower() + text[1:]
 
 
 def _incomplete(path: Path, error: Exception) -> ValueError:

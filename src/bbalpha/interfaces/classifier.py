@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
-from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.door import check_labels, checked
 from bbalpha.interfaces.estimator import Estimator
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
@@ -121,6 +121,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
         self, X: Any, y: Any, reset: bool, classes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs as a float64 matrix, labels as a column of class numbers."""
+        check_labels(y)
         X, y = checked(self, X, y, reset=reset)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)

@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y, validate_data
 
 MOST_CELLS = 2**28  # of a sparse matrix made dense: 2 GiB of float64
 NO_TARGETS = "no_validation"  # as scikit-learn says it; None are targets that were forgotten
@@ -25,6 +26,16 @@ def checked(estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool, **rules
         reset: Whether these data define the model.
         rules: Further arguments of scikit-learn's checks of the targets.
     """
+    try:
+        return _checked(estimator, X, y, reset, rules)
+    except OverflowError:  # of Python's float
+        largest = f"{np.finfo(np.float64).max:.2g}"
+        raise ValueError(
+            f"X and y must hold numbers up to {largest} in size; got a larger one."
+        ) from None
+
+
+def _checked(estimator: Any, X: Any, y: Any, reset: bool, rules: dict[str, Any]) -> Any:
     check_real(X=X, y=y)
     X = _dense(X)
     if reset:
@@ -56,6 +67,20 @@ def check_real(**arrays: Any) -> None:
             )
 
 
+def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """One weight per row, 1 by default; their sum is a number in the precision of jax."""
+    check_real(sample_weight=sample_weight)
+    weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    dtype = jax.dtypes.canonicalize_dtype(np.float64)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total > np.finfo(dtype).max:
+        raise ValueError(
+            f"sample_weight must have a sum that is a number in {dtype}; got a sum of {total:g}."
+        )
+    return weights
+
+
 def check_numbers(y: Any) -> None:
     """Raise if targets are not numbers; scikit-learn would parse texts such as "3.5".
 
@@ -70,6 +95,25 @@ def check_numbers(y: Any) -> None:
     if (wrong := next(values, None)) is not None:
         remedy = " Convert texts with y.astype(float)." if isinstance(wrong, str) else ""
         raise ValueError(f"y must hold numbers; got {str(wrong)!r}.{remedy}")
+
+
+def check_labels(y: Any) -> None:
+    """Raise if there is a gap among labels, or a text that numpy would cut.
+
+    Raises:
+        ValueError: With the first such label and its row.
+    """
+    labels = y if isinstance(y, list | tuple) else np.asarray(y)
+    if isinstance(labels, np.ndarray) and (labels.ndim == 0 or labels.dtype.kind not in "OT"):
+        return  # or scikit-learn finds the fault
+    for row, label in enumerate(np.ravel(labels) if isinstance(labels, np.ndarray) else labels):
+        if label is None:
+            raise ValueError(f"y must have a label in every row; got None in row {row}.")
+        if isinstance(label, str) and label.endswith("\0"):
+            raise ValueError(
+                "y must hold labels that do not end in a null character, which numpy drops; "
+                f"got {label!r} in row {row}."
+            )
 
 
 def _dense(X: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import CappedGaussian, Distribution
@@ -26,7 +26,7 @@ from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
-from bbalpha.interfaces.door import check_real, checked
+from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
@@ -50,6 +50,7 @@ from bbalpha.interfaces.training import (
     Rows,
     all_or_nothing,
     check_continues,
+    check_resumable,
     hold_out,
     quiet_fit,
     warn_of_ending,
@@ -169,6 +170,7 @@ class Estimator(BaseEstimator, ABC):
         """
         last = getattr(self, "posterior_", None) if self.warm_start else None
         check_settings(self)
+        check_resumable(self.random_state, checkpoint)
         with all_or_nothing(self):
             X, y = self._validated(X, y, reset=last is None)
             if last is None:
@@ -286,8 +288,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _rows(self, X: np.ndarray, y: np.ndarray, sample_weight: Any, new_units: bool) -> Rows:
         """The rows of positive weight, in the units of the network."""
-        check_real(sample_weight=sample_weight)
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, X)
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         if new_units:
             self.input_units_ = InputUnits.learn(X, weights, with_axes=self.prior == "scaled")

@@ -34,7 +34,6 @@ INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")
 ORTHOGONAL = 1e-6  # how far products of axes may be from those of a rotation
 FLAGS = ("early_stopping", "warm_start", "verbose")
-MOST_LAYERS = 1000  # each has a cost in addition to its weights
 LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
 LETTER_BYTES = 4  # in such an array
 
@@ -161,8 +160,6 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
         _whole("random_state", settings["random_state"], 2**32)
     sizes = settings["hidden_layer_sizes"]
     if isinstance(sizes, list):
-        if len(sizes) > MOST_LAYERS:
-            raise ValueError(f"hidden_layer_sizes has {len(sizes)} layers.")
         settings["hidden_layer_sizes"] = tuple(sizes)
     return settings
 

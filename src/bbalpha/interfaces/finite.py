@@ -110,7 +110,7 @@ def check_predicts(estimator: Any) -> None:
             check_finite_rows(estimator._over_draws(model_of(estimator.activation), rows, summary))
     except ValueError:
         raise ValueError(
-            "its weights, noise or units are so large that predictions are not finite."
+            "its weights, noise or units are so extreme that predictions are not finite."
         ) from None
 
 

@@ -10,6 +10,8 @@ from bbalpha.data import in_units, rounding_of, standardize
 REACH = 0.5  # how far beyond the training range, relative to it, a model may extrapolate
 LARGEST = np.finfo(np.float64).max
 MOST_AXES = 100  # columns up to which linear paths use principal axes
+DECIMALS = 12  # of the covariances; with more, rounding would turn axes of equal widths
+CLOSE = 1e-6  # entries of an axis that differ by less, relative to the largest, are equal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,8 @@ class InputUnits:
         lower: The smallest value that a column is let through with.
         upper: The largest one.
         axes: The principal axes as columns, the widest first and each with its largest entry
-            positive, or no columns if the linear paths take the inputs as they are.
+            positive (the first of them if several are equal but for rounding), or no columns if
+            the linear paths take the inputs as they are.
     """
 
     mean: Float[np.ndarray, " columns"]
@@ -62,10 +65,8 @@ class InputUnits:
         found = cls(mean, scale, lower, upper, np.zeros((len(mean), 0)))
         if not with_axes or not 1 < len(mean) <= MOST_AXES:
             return found
-        weighted = found.standardize(inputs) * np.sqrt(sample_weight)[:, None]
-        axes = np.linalg.eigh(weighted.T @ weighted)[1][:, ::-1]
-        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-        return dataclasses.replace(found, axes=axes * np.sign(largest))
+        axes = _principal_axes(found.standardize(inputs), sample_weight)
+        return dataclasses.replace(found, axes=axes)
 
     def standardize(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return the inputs, within the limits and in the units of the network."""
@@ -82,3 +83,20 @@ class InputUnits:
     def is_outside(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
         """Return whether each value lies beyond its limit."""
         return (inputs < self.lower) | (inputs > self.upper)
+
+
+def _principal_axes(
+    inputs: Float[np.ndarray, "rows columns"], sample_weight: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, "columns columns"]:
+    """The axes of standardized inputs, which must not turn if a user changes units.
+
+    A change of units changes the standardized inputs by rounding. Two columns have the axes
+    (1, ±1)/√2, so rounding would decide which entry is the largest; uncorrelated columns have no
+    axes of their own, so rounding would decide those.
+    """
+    relative = sample_weight / sample_weight.max()
+    weighted = inputs * np.sqrt(relative / relative.sum())[:, None]
+    axes = np.linalg.eigh(np.round(weighted.T @ weighted, DECIMALS))[1][:, ::-1]
+    sizes = np.abs(axes)
+    first = np.argmax(sizes >= (1 - CLOSE) * sizes.max(axis=0), axis=0)
+    return axes * np.sign(np.take_along_axis(axes, first[None], axis=0))

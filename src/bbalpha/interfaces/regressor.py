@@ -17,6 +17,7 @@ from bbalpha.interfaces.counting import are_counts
 from bbalpha.interfaces.door import check_numbers, checked
 from bbalpha.interfaces.estimator import Estimator
 from bbalpha.interfaces.finite import checked_summary, has_variance
+from bbalpha.interfaces.limits import LOWEST_LEVEL
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
 from bbalpha.interfaces.training import Rows, all_or_nothing
@@ -128,6 +129,10 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             ValueError: If a probability is not between 0 and 1.
         """
         quantiles = np.atleast_1d(np.asarray(quantiles, float))
+        if ((quantiles > 0) & (quantiles < LOWEST_LEVEL)).any():
+            raise ValueError(
+                f"quantiles must be at least {LOWEST_LEVEL:g}; got quantiles={quantiles.tolist()}."
+            )
         if not ((quantiles > 0) & (quantiles < 1)).all():
             raise ValueError(
                 f"quantiles must lie between 0 and 1; got quantiles={quantiles.tolist()}."

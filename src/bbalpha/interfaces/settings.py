@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from bbalpha.engine.checks import MOST, check_counts, check_optional_counts
+from bbalpha.engine.checks import check_counts, check_optional_counts
+from bbalpha.engine.limits import MOST
+from bbalpha.interfaces.limits import LARGEST_ALPHA, MOST_LAYERS, MOST_UNITS, POSITIVE
 from bbalpha.interfaces.network import ACTIVATIONS
 
 # `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
@@ -13,7 +15,6 @@ from bbalpha.interfaces.network import ACTIVATIONS
 # held-out scores of three tables change by less than 0.003.
 NUM_SAMPLES = 32
 HIDDEN = (50,)
-MOST_UNITS = 100_000  # of a hidden layer
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
@@ -24,9 +25,6 @@ AUTOMATIC = {  # settings that may be "auto", and what else they may be
     "encoder": ("None", type(None)),
     "learn_prior": ("True, False", bool | np.bool_),
 }
-# Exclusive; squares of the first two are finite in float32.
-POSITIVE = {"prior_scale": 1e15, "learning_rate": 1e15, "validation_fraction": 1}
-LARGEST_ALPHA = 1e15
 USUAL_DRAWS = 1000
 MOST_WEIGHTS = 10**9  # that predictions draw in all, if there are more draws than usual
 
@@ -47,13 +45,7 @@ def check_settings(estimator: Any) -> None:
         value = getattr(estimator, name)
         if not (isinstance(value, kind) or (isinstance(value, str) and value == "auto")):
             raise ValueError(f"{name} must be {rule} or 'auto'; got {name}={value!r}.")
-    sizes = np.atleast_1d(np.asarray(estimator.hidden_layer_sizes))
-    is_whole = sizes.dtype.kind in "iu" or not sizes.size
-    if sizes.ndim != 1 or not is_whole or not np.all((sizes > 0) & (sizes <= MOST_UNITS)):
-        raise ValueError(
-            f"hidden_layer_sizes must hold positive whole numbers up to {MOST_UNITS:,}; "
-            f"got hidden_layer_sizes={estimator.hidden_layer_sizes!r}."
-        )
+    _check_layers(estimator.hidden_layer_sizes)
     size = estimator.memory_size
     if not (isinstance(size, Integral) and 0 <= int(size) <= MOST):
         rule = f"a whole number from 0 to {MOST:,}"
@@ -81,6 +73,20 @@ def check_draws(num_samples: int, num_weights: int) -> None:
 def default_alpha(num_rows: int, *, is_classes: bool) -> float:
     """The power that `alpha="auto"` stands for."""
     return 0.5 if num_rows >= (ENOUGH_LABELS if is_classes else ENOUGH_ROWS) else 0.0
+
+
+def _check_layers(hidden_layer_sizes: Any) -> None:
+    sizes = np.atleast_1d(np.asarray(hidden_layer_sizes))
+    if sizes.ndim == 1 and len(sizes) > MOST_LAYERS:
+        raise ValueError(
+            f"hidden_layer_sizes must have at most {MOST_LAYERS:,} layers; got {len(sizes):,}."
+        )
+    is_whole = sizes.dtype.kind in "iu" or not sizes.size
+    if sizes.ndim != 1 or not is_whole or not np.all((sizes > 0) & (sizes <= MOST_UNITS)):
+        raise ValueError(
+            f"hidden_layer_sizes must hold positive whole numbers up to {MOST_UNITS:,}; "
+            f"got hidden_layer_sizes={hidden_layer_sizes!r}."
+        )
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:

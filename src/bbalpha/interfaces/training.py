@@ -78,6 +78,15 @@ def hold_out(estimator: Any, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
     return training, rule
 
 
+def check_resumable(random_state: Any, checkpoint: Any) -> None:
+    """Raise if a fit could not go on from its checkpoint, because its seed would be another."""
+    if checkpoint is not None and random_state is None:
+        raise ValueError(
+            "random_state must be set if checkpoint is given, so that the same call goes on; "
+            "got random_state=None."
+        )
+
+
 def check_continues(estimator: Any, last: Posterior) -> None:
     """Raise if the last posterior belongs to another likelihood or network."""
     network = estimator._network()

@@ -69,8 +69,16 @@ def outputs_of(targets: np.ndarray) -> np.ndarray | None:
         frequent = classes[np.argsort(-counts, kind="stable")]
         chosen = frequent[:1] if len(classes) == 2 else frequent
         columns = [(targets == label).astype(float) for label in chosen[:MAX_OUTPUTS]]
-    columns = [c - c.mean() for c in columns[:MAX_OUTPUTS] if c.min() < c.max()]
-    return np.stack([c / c.std() for c in columns], axis=1) if columns else None
+    columns = [_standardized(c) for c in columns[:MAX_OUTPUTS] if c.min() < c.max()]
+    return np.stack(columns, axis=1) if columns else None
+
+
+def _standardized(column):
+    """The column with mean 0 and deviation 1, by way of a unit in which its squares are numbers."""
+    exponent = np.frexp(np.abs(column).max())[1]
+    column = np.ldexp(column, -exponent)
+    column = column - column.mean()
+    return column / column.std()
 
 
 def _variances(codes, num_categories, outputs):

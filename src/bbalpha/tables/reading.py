@@ -123,7 +123,13 @@ def next_reading(name: str, column: Any, kind: str, notation: Notation, habits: 
 
 def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None = None) -> Any:
     """The cells of a column in one of the four types."""
-    cells = cells_of.typed_column(column, habits.missing)
+    try:
+        cells = cells_of.typed_column(column, habits.missing)
+    except UnicodeEncodeError as error:
+        raise TableError(
+            f"{habits.role} {quote(name)} must hold Unicode text; got {quote(error.object)}, half "
+            f"of a pair of surrogates{remedies(remedy)}."
+        ) from None
     if cells_of.is_typed(cells):
         return cells
     found = getattr(column, "dtype", None) if cells is None else cells.type

@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
 )
 
 from bbalpha.tables.encoder import Encoder, drop_columns
-from bbalpha.tables.messages import TableError, check_choice, for_python, quote
+from bbalpha.tables.messages import TableError, check_choice, check_names, for_python, quote
 
 MOST_CLASSES = 20  # distinct whole numbers that may be labels rather than numbers
 
@@ -151,6 +151,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if isinstance(X, pyarrow.Table):
             X = X.to_pandas()
         if hasattr(X, "iloc") and hasattr(X, "columns"):
+            if all(isinstance(name, str) for name in X.columns):
+                check_names(list(X.columns), "the table")
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
             if all(isinstance(name, str) for name in X.columns):
