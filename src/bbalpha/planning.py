@@ -14,9 +14,10 @@ from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Conver
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
-from bbalpha.engine.checks import MOST, check_alpha, check_counts, check_optional_counts, warn
+from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy, quick_steps, run_steps
+from bbalpha.engine.limits import MOST
 from bbalpha.engine.loop import Plan, Start, start_at
 from bbalpha.engine.noise import samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
