@@ -1,7 +1,7 @@
 """Steps of `BBAlphaELBO` and of `Trace_ELBO` in SVI, in turns, and memory against particles.
 
-`python benchmarks/numpyro_steps.py` times both; `make bench` writes the result. Times are those of
-the CPU, which other processes disturb less than those of the clock.
+`python benchmarks/numpyro_steps.py` times both; `make bench` writes the result. It
+measures CPU time, because a busy machine disturbs wall time more.
 """
 
 import time

@@ -121,7 +121,7 @@ def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
         return EXIT_CODE, [f"Error: {error.format_message()}", f"Try '{command} --help' for help."]
     if isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error):
         return EXIT_CODE, [f"Error: there is not enough memory{_in_brackets(str(error))}."]
-    # Errors of files have their names; what is left is standard output.
+    # An error about a file names it; without a name, it is about standard output.
     if isinstance(error, OSError) and error.filename is None and error.errno in FAILED_WRITES:
         _give_up_output()
         if error.errno == errno.EPIPE:  # whoever read the output has seen enough
@@ -132,7 +132,7 @@ def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
 
 
 def _give_up_output() -> None:
-    """Let what was not written go nowhere, or Python tries again when it ends, and complains."""
+    """Discard unwritten output, which Python would otherwise try to write again when it exits."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -46,7 +46,7 @@ def print_json(value: Any) -> None:
 
 
 def print_bytes(data: bytes) -> None:
-    """Print the bytes as they are, whatever the encoding; on a terminal, only what is printable."""
+    """Print the bytes unchanged or, on a terminal, without unprintable characters."""
     if sys.stdout.isatty():
         data = printable(data.decode()).encode()
     sys.stdout.flush()
