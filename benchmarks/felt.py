@@ -122,6 +122,8 @@ def _readme_fit(source, cache):
 
 def _command(source, cache, folder):
     command = [sys.executable, "-m", "bbalpha", "fit", "table.csv", "--target", "target"]
+    for model in folder.glob("*.safetensors"):
+        model.unlink()  # a model that is there is not replaced
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         command, cwd=folder, env=_environment(source, cache), capture_output=True, check=True
