@@ -100,6 +100,10 @@ def train(
     with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
         try:
             stopped = stopped or STOPPED_BY[arrived()]  # a signal that an outer block has noted
+            if done < plan.num_steps and stopped is None:
+                compiled = run(state, order=order, num_steps=on_device(0))
+                running = jax.block_until_ready(compiled)
+                stopped = STOPPED_BY[arrived()]
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
                 end = plan.next_look(done, watch.every)
