@@ -29,6 +29,7 @@ NUM_EPOCHS = 5000
 LINEAR, NETWORK = (5, 1), (5, 20, 1)  # sizes of layers
 RESULTS = Path("results")
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
+IS_ENDING = 0x4  # PF_EXITING among the flags of a process in Linux
 
 
 def fit(folder=None, sizes=LINEAR, num_epochs=NUM_EPOCHS, seconds=0.1):
@@ -82,7 +83,7 @@ def signalled(command, number=None, moment=0.0, **settings):
             while process.poll() is None and processor_time(process.pid) < moment:
                 time.sleep(TICK)
             time.sleep(random.uniform(0, 2 * TICK))  # the clock has ticks
-        running = number is not None and process.poll() is None
+        running = number is not None and process.poll() is None and not is_ending(process.pid)
         if running:
             process.send_signal(number)
         out, err = process.communicate()
@@ -91,11 +92,22 @@ def signalled(command, number=None, moment=0.0, **settings):
 
 def processor_time(process):
     """The seconds of a running process, or infinity if it has just ended."""
+    fields = facts_of(process)
+    return (int(fields[11]) + int(fields[12])) * TICK if fields else float("inf")
+
+
+def is_ending(process):
+    """Whether a process has called exit, after which it takes no signals but gives back memory."""
+    fields = facts_of(process)
+    return not fields or bool(int(fields[6]) & IS_ENDING)
+
+
+def facts_of(process):
+    """What Linux says of a process, from its state on, or nothing if it has ended."""
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return float("inf")
-    return (int(fields[11]) + int(fields[12])) * TICK
+        return []
 
 
 def time_of(command, **settings):
