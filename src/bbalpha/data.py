@@ -3,6 +3,8 @@
 Data can be any pytree of arrays that share their leading axis; `Dataset` is the usual choice.
 """
 
+import contextlib
+import reprlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -236,6 +238,23 @@ def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> in
         if not stay_numpy:
             _check_range(label, array)
     return num_rows
+
+
+def as_weights(weights: Any, name: str) -> np.ndarray:
+    """The weights as an array of real numbers.
+
+    Raises:
+        ValueError: If one of them is not a real number, or is too large for 64 bits.
+    """
+    array = np.asarray(weights)
+    if array.dtype.kind == "O":
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must hold real numbers of at most 64 bits; got {reprlib.repr(weights)}."
+        )
+    return array
 
 
 def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> None:

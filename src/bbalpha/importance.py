@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64, Key, PyTree
 
-from bbalpha.data import as_array, check_data, check_weights
+from bbalpha.data import as_array, as_weights, check_data, check_weights
 from bbalpha.distributions import Distribution, log_prob_of_draw
 from bbalpha.engine import threefry
 from bbalpha.engine.batches import padded_length
@@ -242,7 +242,8 @@ def effective_size(weights: Float64[np.ndarray, " draws"]) -> float:
 def _row_weights(fitted: Fitted, data: PyTree, sample_weight: Any) -> np.ndarray:
     """The weights of the rows in double precision, if they sum to N."""
     num_rows = check_data(data)
-    weights = np.ones(num_rows) if sample_weight is None else np.asarray(sample_weight)
+    sample_weight = np.ones(num_rows) if sample_weight is None else sample_weight
+    weights = as_weights(sample_weight, "sample_weight")
     check_weights(weights, (num_rows,), "sample_weight")
     weights, num_data = weights.astype(np.float64), float(fitted.num_data)
     if not math.isclose(weights.sum(), num_data, rel_tol=1e-5):  # num_data is in single precision

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Convergence
-from bbalpha.data import check_data, check_weights
+from bbalpha.data import as_weights, check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
@@ -56,7 +56,8 @@ def prepare(
     if data_axis is not None:  # the leading axis was the replicas
         num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
     shape = np.shape(jax.tree.leaves(data)[0])[: 1 if data_axis is None else 2]
-    sample_weight = np.ones(shape) if sample_weight is None else np.asarray(sample_weight)
+    sample_weight = np.ones(shape) if sample_weight is None else sample_weight
+    sample_weight = as_weights(sample_weight, "sample_weight")
     check_weights(sample_weight, shape, "sample_weight")
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")

@@ -8,6 +8,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y, validate_data
 
+from bbalpha.data import as_weights
+
 MOST_CELLS = 2**28  # of a sparse matrix made dense: 2 GiB of float64
 NO_TARGETS = "no_validation"  # as scikit-learn says it; None are targets that were forgotten
 
@@ -70,6 +72,8 @@ def check_real(**arrays: Any) -> None:
 def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
     """One weight per row, 1 by default; their sum is a number in the precision of jax."""
     check_real(sample_weight=sample_weight)
+    if sample_weight is not None:
+        sample_weight = as_weights(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     dtype = jax.dtypes.canonicalize_dtype(np.float64)
     with np.errstate(over="ignore"):
