@@ -17,6 +17,7 @@ from fuzz.model_files import INPUTS, changed, mutated, originals, table
 import bbalpha as bb
 from bbalpha.cli.doors import Refusal
 from bbalpha.cli.header import facts_in_words, facts_of_file
+from bbalpha.cli.predictions import predictions_of
 from bbalpha.cli.saved import CLASSES, read_model
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.finite import check_finite_rows, checked_summary
@@ -61,7 +62,7 @@ def inspected_and_loaded(path):
     except Refusal as error:  # the table lacks a column that the file names
         check_sentence(error)
         return "refused this table"
-    predictions = model.predictions(features, LEVELS)
+    predictions = predictions_of(model, features, LEVELS)
     check_finite_rows(predictions.select_dtypes("number").to_numpy())
     return "predicts"
 

@@ -18,6 +18,7 @@ from fuzz.bounded import Fuzzer, check_sentence
 from fuzz.table_files import NUM_ROWS, TARGETS, mutated, rows
 
 from bbalpha.cli.doors import Refusal
+from bbalpha.cli.predictions import predictions_of
 from bbalpha.cli.saved import ESTIMATORS, Model
 from bbalpha.cli.training_table import Intake, read_training_table
 from bbalpha.tables import Encoder, TableError, Target, read_table
@@ -84,7 +85,7 @@ def predicts(frame, model):
     for start in range(0, len(found.features), NUM_ROWS):
         part = found.features[start : start + NUM_ROWS]
         whole = np.resize(part, (NUM_ROWS, part.shape[1]))  # one compiled program for all
-        predictions = model.predictions(whole, LEVELS)
+        predictions = predictions_of(model, whole, LEVELS)
         check_finite(predictions.select_dtypes("number").to_numpy(), "prediction")
     return True
 

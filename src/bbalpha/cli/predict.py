@@ -72,7 +72,8 @@ def predict_table(
     with refusing(TableError):
         frame = read_table(data)
 
-    from bbalpha.cli.saved import read_model, with_ids, without_formulas
+    from bbalpha.cli.predictions import ids_of, predictions_of, with_ids, without_formulas
+    from bbalpha.cli.saved import read_model
 
     quiet = quiet or json
     with keeping_programs(quiet):
@@ -83,8 +84,8 @@ def predict_table(
         )
     with keeping_programs(quiet):
         features = model.features(frame, unknown, id, quiet)
-        predictions = model.predictions(features, levels, show=not quiet)
-        predictions = with_ids(predictions, model.ids(frame, id))
+        predictions = predictions_of(model, features, levels, show=not quiet)
+        predictions = with_ids(predictions, ids_of(model, frame, id))
         predictions = without_formulas(predictions) if spreadsheet else predictions
     if output != STANDARD_OUTPUT:
         with refusing(TableError):

@@ -2,17 +2,13 @@
 
 import contextlib
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 
 from bbalpha.cli.doors import Refusal, refusing
-from bbalpha.cli.parts import in_parts
 from bbalpha.cli.printing import count, note
 from bbalpha.cli.training_table import labels_of
 from bbalpha.interfaces import estimator_file
@@ -24,11 +20,9 @@ from bbalpha.tables import (
     TableError,
     Target,
     drop_unknown_targets,
-    select_column,
 )
-from bbalpha.tables.messages import check_has_column, listing
+from bbalpha.tables.messages import listing
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets run
 KEYS = {"encoder", "target", "dropped", "id"}
 ESTIMATORS = {"regression": BBAlphaRegressor, "classification": BBAlphaClassifier}
 CLASSES = {kind.__name__: kind for kind in ESTIMATORS.values()}
@@ -96,19 +90,6 @@ class Model:
         with refusing(TableError):
             return labels_of(self.target, self.target.encode(frame))
 
-    def ids(self, frame: Any, id: str | None) -> pandas.Series | None:
-        """The column that names the rows: the given one, or that of training if it is there.
-
-        Raises:
-            Refusal: If the given one is not a column of the table.
-        """
-        name = self.id if id is None and self.id in frame.column_names else id
-        if name is None:
-            return None
-        with refusing(TableError):
-            check_has_column(frame.column_names, name, "--id")
-        return select_column(frame, name).to_pandas().rename(name)
-
     def probabilities(self, features: np.ndarray) -> np.ndarray:
         """The probability of every class, in the order of the target's classes."""
         return self.estimator.predict_proba(features)[:, self._order()]
@@ -123,51 +104,6 @@ class Model:
 
     def _order(self) -> list[int]:
         return [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
-
-    def predictions(
-        self, features: np.ndarray, levels: Sequence[float], show: bool = False
-    ) -> pandas.DataFrame:
-        """A row of predictions for every row of features.
-
-        Args:
-            features: The inputs.
-            levels: Quantiles to predict, if the target is a number.
-            show: Whether to show a progress bar on a terminal.
-        """
-        if self.target.task == "classification":
-            probabilities = in_parts(self.probabilities, features, show=show)
-            labels = [self.target.classes[index] for index in probabilities.argmax(axis=1)]
-            names = [f"p_{label}" for label in self.target.classes]
-            table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
-            table.insert(0, "prediction", labels)
-            return table
-        ask = partial(self.estimator._described, levels=levels)
-        described = in_parts(ask, features, show=show)
-        columns = {"mean": described.mean, "std": described.std}
-        for index, level in enumerate(levels):
-            columns[f"q{level!r}"] = described.quantiles[:, index]
-        return pandas.DataFrame(columns)
-
-
-def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas.DataFrame:
-    """The predictions with the names of the rows as the first column, if there are any."""
-    if ids is None:
-        return predictions
-    if ids.name in predictions:
-        raise Refusal(f"--id must not be the name of a prediction; got {ids.name!r}.")
-    predictions.insert(0, ids.name, ids.to_numpy())
-    return predictions
-
-
-def without_formulas(predictions: pandas.DataFrame) -> pandas.DataFrame:
-    """The predictions with an apostrophe before every text that a spreadsheet would run."""
-    texts = predictions.select_dtypes(exclude=["number", "bool", "datetime"]).columns
-    safe = {name: predictions[name].map(_without_formula) for name in texts}
-    return predictions.assign(**safe).rename(columns=_without_formula)
-
-
-def _without_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def write_model(path: Path, model: Model) -> None:

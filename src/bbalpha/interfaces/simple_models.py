@@ -6,11 +6,9 @@ here needs `sklearn.linear_model`, whose import takes half a second; tests compa
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, logsumexp
 
 NUM_FOLDS = 5
@@ -22,6 +20,7 @@ LEAST_NOISE = 1e-6  # variance relative to that of the targets
 HALF_A_COUNT = 0.5  # added so that counts that are all zero have a rate
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(9)
 LOG_SIZES = (-7.0, 12.0)  # of a negative binomial: from far wider than Poisson to the same
+NUM_SIZES, NUM_ZOOMS = 9, 7  # tried at once, and how often around the best: to within 1e-3
 
 Inputs = Float64[np.ndarray, "rows columns"]
 Numbers = Float64[np.ndarray, " rows"]
@@ -167,6 +166,8 @@ def _fitted(
         gradient = np.vstack([slopes.sum(axis=0), X.T @ slopes + table[1:]])
         return value + 0.5 * np.sum(table[1:] ** 2), gradient.ravel()
 
+    from scipy.optimize import minimize  # takes as long to import as numpy; numbers do not need it
+
     start = np.zeros((num_columns + 1, num_outputs))
     start[0] = level
     found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B")
@@ -184,12 +185,13 @@ def _folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _count_size(y: Numbers, rates: Numbers) -> float:
     """The size r of a negative binomial with these rates: variance λ + λ²/r."""
-
-    def loss(log_size: float) -> float:
-        return -float(_log_count(y, rates, np.exp(log_size)).sum())
-
-    found: Any = minimize_scalar(loss, bounds=LOG_SIZES, method="bounded")
-    return float(np.exp(found.x))
+    low, high = LOG_SIZES
+    for _ in range(NUM_ZOOMS):
+        log_sizes = np.linspace(low, high, NUM_SIZES)
+        scores = [_log_count(y, rates, np.exp(log_size)).sum() for log_size in log_sizes]
+        best = int(np.argmax(scores))
+        low, high = log_sizes[max(best - 1, 0)], log_sizes[min(best + 1, NUM_SIZES - 1)]
+    return float(np.exp(log_sizes[best]))
 
 
 def _log_count(y: Numbers, rates: Numbers, size: float) -> Numbers:

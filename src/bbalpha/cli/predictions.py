@@ -1,0 +1,77 @@
+"""Predictions as a table: a row of numbers or probabilities for every row of the input."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas
+
+from bbalpha.cli.doors import Refusal, refusing
+from bbalpha.cli.parts import in_parts
+from bbalpha.cli.saved import Model
+from bbalpha.tables import TableError, select_column
+from bbalpha.tables.messages import check_has_column
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets run
+
+
+def predictions_of(
+    model: Model, features: np.ndarray, levels: Sequence[float], show: bool = False
+) -> pandas.DataFrame:
+    """A row of predictions for every row of features.
+
+    Args:
+        model: The model.
+        features: The inputs.
+        levels: Quantiles to predict, if the target is a number.
+        show: Whether to show a progress bar on a terminal.
+    """
+    if model.target.task == "classification":
+        probabilities = in_parts(model.probabilities, features, show=show)
+        labels = [model.target.classes[index] for index in probabilities.argmax(axis=1)]
+        names = [f"p_{label}" for label in model.target.classes]
+        table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
+        table.insert(0, "prediction", labels)
+        return table
+    ask = partial(model.estimator._described, levels=levels)
+    described = in_parts(ask, features, show=show)
+    columns = {"mean": described.mean, "std": described.std}
+    for index, level in enumerate(levels):
+        columns[f"q{level!r}"] = described.quantiles[:, index]
+    return pandas.DataFrame(columns)
+
+
+def ids_of(model: Model, frame: Any, id: str | None) -> pandas.Series | None:
+    """The column that names the rows: the given one, or that of training if it is there.
+
+    Raises:
+        Refusal: If the given one is not a column of the table.
+    """
+    name = model.id if id is None and model.id in frame.column_names else id
+    if name is None:
+        return None
+    with refusing(TableError):
+        check_has_column(frame.column_names, name, "--id")
+    return select_column(frame, name).to_pandas().rename(name)
+
+
+def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas.DataFrame:
+    """The predictions with the names of the rows as the first column, if there are any."""
+    if ids is None:
+        return predictions
+    if ids.name in predictions:
+        raise Refusal(f"--id must not be the name of a prediction; got {ids.name!r}.")
+    predictions.insert(0, ids.name, ids.to_numpy())
+    return predictions
+
+
+def without_formulas(predictions: pandas.DataFrame) -> pandas.DataFrame:
+    """The predictions with an apostrophe before every text that a spreadsheet would run."""
+    texts = predictions.select_dtypes(exclude=["number", "bool", "datetime"]).columns
+    safe = {name: predictions[name].map(_without_formula) for name in texts}
+    return predictions.assign(**safe).rename(columns=_without_formula)
+
+
+def _without_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
