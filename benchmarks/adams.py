@@ -96,6 +96,12 @@ def cosine(rate, num_steps, count):
     return 0.5 * rate * (1 + jnp.cos(jnp.pi * jnp.minimum(count / num_steps, 1.0)))
 
 
+def held(rate, num_steps, count):
+    """The rate until 0.7 of the run, then along a cosine to 0."""
+    share = jnp.clip((count / num_steps - 0.7) / 0.3, 0.0, 1.0)
+    return 0.5 * rate * (1 + jnp.cos(jnp.pi * share))
+
+
 def constant(rate, num_steps, count):
     return rate
 

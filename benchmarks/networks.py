@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from adams import constant, cosine, is_over, latest_switch, scheduled_adam, stopping_adam
+from adams import constant, cosine, held, is_over, latest_switch, scheduled_adam, stopping_adam
 from timing import seconds
 
 import bbalpha as bb
@@ -63,6 +63,8 @@ class Candidate:
         match self.kind:
             case "natural":
                 return "natural"
+            case "held":
+                return scheduled_adam(held, self.rate, num_steps)
             case "constant":
                 return scheduled_adam(constant, self.rate, num_steps)
             case "stopping":
@@ -75,6 +77,15 @@ TODAY = Candidate("Adam, 10,000 steps")
 CANDIDATES = {
     "today": TODAY,
     "half": replace(TODAY, name="Adam, 5,000 steps", num_steps=5000),
+    "held": replace(TODAY, name="Adam, 5,000 steps, rate held", num_steps=5000, kind="held"),
+    "held-antithetic": replace(
+        TODAY,
+        name="Adam, 5,000 steps, rate held, 16 antithetic draws",
+        num_steps=5000,
+        kind="held",
+        num_samples=16,
+        draws="antithetic",
+    ),
     "half-fast": replace(TODAY, name="Adam, 5,000 steps from 2e-2", num_steps=5000, rate=2e-2),
     "quarter": replace(TODAY, name="Adam, 2,500 steps", num_steps=2500),
     "tenth": replace(TODAY, name="Adam, 1,000 steps", num_steps=1000),

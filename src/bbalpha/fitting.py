@@ -104,14 +104,15 @@ def fit(
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
             instance, which is taken as it is. By default `bb.CappedGaussian`; if the prior is given
             by functions, whose variance is unknown, `bb.DiagonalGaussian`.
-        optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that falls
-            along a cosine from 1e-2 to 0, or any optax optimizer. By default natural gradients if q
+        optimizer: "natural" for natural-gradient steps, "adam" for Adam at a rate of 7e-3 that
+            falls to 0 at the end, or any optax optimizer. By default natural gradients if q
             has them and there are at most 1,000 parameters (100 for a diagonal q), else Adam. The
             paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for
             `alpha`: every new one is compiled again.
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
-        num_epochs: the most passes over the data; by default as many as make 10,000 steps.
+        num_epochs: the most passes over the data; by default as many as make 10,000 steps,
+            or 5,000 with "adam".
         batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
             else 8,192.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients

@@ -8,7 +8,14 @@ import numpy as np
 from bbalpha.engine.optimizers import WAIT, decaying_adam
 
 
-def test_the_default_rate_falls_along_a_cosine():
+def default_rates(num_steps):
+    """7e-3 for seven tenths of the run, then a cosine to 0."""
+    steps = np.arange(num_steps + 1)
+    falling = 3.5e-3 * (1 + np.cos(np.pi * (steps - 0.7 * num_steps) / (0.3 * num_steps)))
+    return np.where(steps < 0.7 * num_steps, 7e-3, falling)
+
+
+def test_the_default_rate_is_held_and_then_falls_along_a_cosine():
     optimizer = decaying_adam(100)
     gradient = jnp.ones(1)
     state = optimizer.init(gradient)
@@ -16,8 +23,7 @@ def test_the_default_rate_falls_along_a_cosine():
     for _ in range(101):
         update, state = optimizer.update(gradient, state)
         rates.append(-update.item())  # the direction of Adam is 1 for a constant gradient
-    expected = 0.5e-2 * (1 + np.cos(np.pi * np.arange(101) / 100))
-    np.testing.assert_allclose(rates, expected, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(rates, default_rates(100), rtol=1e-3, atol=1e-7)
 
 
 class Moved(NamedTuple):
@@ -35,7 +41,7 @@ def test_scales_of_a_learned_prior_wait_for_a_part_of_the_run():
     for _ in range(50):
         update, state = optimizer.update(gradient, state)
         updates.append(update)
-    rates = 0.5e-2 * (1 + np.cos(np.pi * np.arange(50) / 50))
+    rates = default_rates(50)[:-1]
     waited = int(WAIT * 50)
     assert waited == 20
     for found in zip(*(update.log_prior_scale for update in updates), strict=True):
@@ -51,4 +57,4 @@ def test_without_a_learned_prior_nothing_waits():
     gradient = Moved(jnp.ones(2), None)
     update, _ = optimizer.update(gradient, optimizer.init(gradient))
     assert update.log_prior_scale is None
-    np.testing.assert_allclose(update.q, -1e-2 * np.ones(2), rtol=1e-3)
+    np.testing.assert_allclose(update.q, -7e-3 * np.ones(2), rtol=1e-3)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import bbalpha as bb
@@ -30,5 +31,14 @@ def test_a_fit_whose_energy_was_lost_has_no_scores():
 
 def test_fits_at_one_rate_share_an_optimizer():
     """And therefore a compiled program."""
-    assert optimizer_of(1e-3) is optimizer_of(1e-3)
-    assert optimizer_of("1e-2 falling to 0") is None
+    assert optimizer_of(1e-3, 100) is optimizer_of(1e-3, 200)
+
+
+def test_a_rate_in_words_falls_along_a_cosine():
+    optimizer = optimizer_of("1e-2 falling to 0", 4)
+    state, rates = optimizer.init(jnp.ones(1)), []
+    for _ in range(5):
+        update, state = optimizer.update(jnp.ones(1), state)
+        rates.append(-update.item())  # the direction of Adam is 1 for a constant gradient
+    expected = 0.5e-2 * (1 + np.cos(np.pi * np.arange(5) / 4))
+    np.testing.assert_allclose(rates, expected, rtol=1e-3, atol=1e-7)

@@ -66,7 +66,8 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--epochs", 1, MOST),
-            help="Passes over the data; by default, enough for 10,000 minibatches.",
+            help="Passes over the data; by default, enough for 5,000 minibatches (10,000 at a "
+            "constant rate).",
         ),
     ] = None,
     seed: Annotated[
@@ -117,7 +118,7 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--samples", 1, MOST_SAMPLES),
-            help="Draws of the weights per minibatch; by default 32.",
+            help="Draws of the weights per minibatch; by default 16.",
         ),
     ] = None,
     batch_size: Annotated[
@@ -133,7 +134,8 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=finite_number("--learning-rate", True, POSITIVE["learning_rate"]),
-            help="A constant learning rate for Adam; by default it falls from 0.01 to 0.",
+            help="A constant learning rate for Adam; by default, it is 0.007 and falls to 0 at the "
+            "end.",
         ),
     ] = None,
     prior: Annotated[

@@ -112,12 +112,13 @@ class Estimator(BaseEstimator, ABC):
             learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
                 and for the other weights and biases of each layer; "auto" does so for the scaled
                 prior.
-            num_samples: Draws of the weights for each minibatch; the paper has 100, the authors'
-                code 50.
+            num_samples: Draws of the weights for each minibatch, in pairs of opposite noise; the
+                paper has 100 without pairs, the authors' code 50.
             batch_size: Rows per minibatch.
-            max_epochs: Passes over the data; by default as many as make 10,000 minibatches.
-            learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, a rate that
-                falls from 1e-2 to 0 along a cosine.
+            max_epochs: Passes over the data; by default as many as make 5,000 minibatches
+                (10,000 at a constant rate).
+            learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, it is
+                7e-3 and falls to 0 at the end.
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
             validation_fraction: Fraction of the rows to hold out for early stopping.
             patience: Epochs to wait for an improvement.
@@ -329,6 +330,7 @@ class Estimator(BaseEstimator, ABC):
             num_epochs=self.max_epochs,
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
             num_samples=self.num_samples,
+            draws="antithetic",
             sample_weight=training.sample_weight,
             early_stopping=early_stopping,
             checkpoint=checkpoint,

@@ -11,9 +11,8 @@ from bbalpha.interfaces.limits import LARGEST_ALPHA, MOST_LAYERS, MOST_UNITS, PO
 from bbalpha.interfaces.network import ACTIVATIONS
 
 # `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
-# a network cost time: with 32 instead of 50, a fit of 400 rows takes 0.66 times as long and the
-# held-out scores of three tables change by less than 0.003.
-NUM_SAMPLES = 32
+# a network cost time, and 16 in pairs of opposite noise predict as well (docs/benchmarks.md).
+NUM_SAMPLES = 16
 HIDDEN = (50,)
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not

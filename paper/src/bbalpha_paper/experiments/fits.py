@@ -21,7 +21,7 @@ FAMILIES = {
     "capped": bb.CappedGaussian,  # the authors' code: variances at most the prior's
     "free": bb.DiagonalGaussian,  # the paper's text
 }
-FALLING = "1e-2 falling to 0"  # a learning rate: the default of `bb.fit`
+FALLING = "1e-2 falling to 0"  # a learning rate, along a cosine
 FIT_STREAM, START_STREAM, TEST_STREAM = range(3)
 TEST_DRAWS = 1000
 AUTHORS_DRAWS = 50  # as in the tests of the authors' code
@@ -46,6 +46,8 @@ def fit_runs(
     """
     keys = jnp.stack([key_of(run, FIT_STREAM) for run in runs])
     common = runs[0].settings
+    num_rows = len(jax.tree.leaves(data[0])[0])
+    num_steps = common["num_epochs"] * -(-num_rows // common["batch_size"])
     posteriors = bb.fit_many(
         log_likelihood,
         jax.vmap(start)(jnp.stack([key_of(run, START_STREAM) for run in runs])),
@@ -56,7 +58,7 @@ def fit_runs(
         num_epochs=common["num_epochs"],
         batch_size=common["batch_size"],
         num_samples=common["num_samples"],
-        optimizer=optimizer_of(common["learning_rate"]),
+        optimizer=optimizer_of(common["learning_rate"], num_steps),
         family=FAMILIES[common["variance"]],
         progress=False,
         **settings,
@@ -84,13 +86,17 @@ def key_of(run: Run, stream: int) -> Key[Array, ""]:
     return jax.random.fold_in(key, stream)
 
 
-@cache
-def optimizer_of(learning_rate: float | str) -> optax.GradientTransformation | None:
-    """Adam at a constant rate, or None, the default of `bb.fit`, for a rate in words.
+def optimizer_of(learning_rate: float | str, num_steps: int) -> optax.GradientTransformation:
+    """Adam at a constant rate or, for the rate in words, at one that falls over the run."""
+    return _adam(learning_rate, num_steps if learning_rate == FALLING else None)
 
-    One object per rate, because compiled programs are cached by it.
-    """
-    return None if isinstance(learning_rate, str) else optax.adam(learning_rate)
+
+@cache
+def _adam(rate: Any, num_steps: int | None) -> optax.GradientTransformation:
+    """One object per rate, because compiled programs are cached by it."""
+    if num_steps is None:
+        return optax.adam(rate)
+    return optax.adam(optax.cosine_decay_schedule(1e-2, num_steps))
 
 
 def mean_of_draws(outputs: Float[Array, "draws ..."]) -> Float[Array, "..."]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import jax
 from jaxtyping import Array, PyTree
 
 import bbalpha as bb
@@ -48,7 +49,8 @@ def fit_long(
         bench: Where the checkpoint is.
     """
     settings, folder = run.settings, bench.checkpoint / _origin(run)
-    num_epochs = settings["num_epochs"]
+    num_epochs, batch_size = settings["num_epochs"], settings["batch_size"]
+    num_steps = num_epochs * -(-len(jax.tree.leaves(data)[0]) // batch_size)
     every = max(1, num_epochs // NUM_SCORES)
     curves = _restored(bench, folder)
 
@@ -70,9 +72,9 @@ def fit_long(
                 key=key_of(run, FIT_STREAM),
                 alpha=run.alpha,
                 family=FAMILIES[settings["variance"]],
-                optimizer=optimizer_of(settings["learning_rate"]),
+                optimizer=optimizer_of(settings["learning_rate"], num_steps),
                 num_epochs=num_epochs,
-                batch_size=settings["batch_size"],
+                batch_size=batch_size,
                 num_samples=settings["num_samples"],
                 resample_every=settings["resample_every"],
                 callback=watch,
