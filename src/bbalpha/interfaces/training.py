@@ -17,6 +17,10 @@ from bbalpha.fitting import fit
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
 
+# Half of what `fit` takes: the scaled prior keeps the weights in a range that Adam soon covers, and
+# more steps do not predict better (docs/benchmarks.md).
+NUM_STEPS = 5_000
+
 
 class Rows(NamedTuple):
     """Training data in the units of the network."""
@@ -76,6 +80,13 @@ def hold_out(estimator: Any, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
     data = Dataset(held_out.inputs, held_out.targets)
     rule = EarlyStopping(data, estimator.patience, sample_weight=held_out.sample_weight)
     return training, rule
+
+
+def epochs_of(estimator: Any, num_rows: int) -> int | None:
+    """The number of epochs: the given one, or what `NUM_STEPS` take at the default rate."""
+    if estimator.max_epochs is not None or estimator.learning_rate is not None:
+        return estimator.max_epochs
+    return -(-NUM_STEPS // -(-num_rows // estimator.batch_size))
 
 
 def check_resumable(random_state: Any, checkpoint: Any) -> None:
