@@ -14,12 +14,13 @@ from bbalpha.data import Dataset
 from bbalpha.engine.checks import warn
 from bbalpha.engine.layout import Layout
 from bbalpha.fitting import fit
+from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
 
-# Half of what `fit` takes: the scaled prior keeps the weights in a range that Adam soon covers, and
-# more steps do not predict better (docs/benchmarks.md).
-NUM_STEPS = 5_000
+# Up to 1,600 rows, half the steps that `fit` takes predict as well; from 3,200 rows on all of them
+# are needed (docs/benchmarks.md).
+FEWEST_STEPS, NUM_EPOCHS = 5_000, 100
 
 
 class Rows(NamedTuple):
@@ -83,10 +84,12 @@ def hold_out(estimator: Any, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
 
 
 def epochs_of(estimator: Any, num_rows: int) -> int | None:
-    """The number of epochs: the given one, or what `NUM_STEPS` take at the default rate."""
+    """The number of epochs: the given one or, at the default rate, 100 of 5,000 to 10,000 steps."""
     if estimator.max_epochs is not None or estimator.learning_rate is not None:
         return estimator.max_epochs
-    return -(-NUM_STEPS // -(-num_rows // estimator.batch_size))
+    num_batches = -(-num_rows // estimator.batch_size)
+    fewest, most = (-(-steps // num_batches) for steps in (FEWEST_STEPS, NUM_STEPS))
+    return max(fewest, min(NUM_EPOCHS, most))
 
 
 def check_resumable(random_state: Any, checkpoint: Any) -> None:
