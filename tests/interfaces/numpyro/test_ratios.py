@@ -18,6 +18,7 @@ GAIN = EFFECT**2 / SPREAD**2
 WIDTH = EFFECT * NOISE / SPREAD
 DATA = jnp.array([0.5, 1.5, 2.5, -0.3, 0.7, 0.1, 1.9, 1.1])
 KEY = jax.random.key(5)
+ALPHAS = (0.5, 1.0)
 
 
 def with_effects(data):
@@ -57,36 +58,43 @@ def gradient(model, guide, params, alpha, num_particles, key=KEY):
     return jax.value_and_grad(lambda params: loss.loss(key, params, model, guide, DATA))(params)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
-def test_with_the_exact_effects_loss_and_gradient_are_those_of_the_integrated_model(alpha):
-    """The guide draws the mean first, so both models see the same draws of it."""
+@pytest.fixture(scope="module")
+def with_exact_effects():
+    """Losses and gradients of both models at two powers, and gradients over 200 keys."""
+    params = PARAMS | OF_EFFECTS
 
-    @jax.jit
-    def both(params):
+    def both(alpha):
         return (
             gradient(with_effects, conditional_guide, params, alpha, 6),
             gradient(integrated, guide_of_mean, params, alpha, 6),
         )
 
+    def of_keys(alpha):
+        def of_key(key):
+            return gradient(with_effects, conditional_guide, params, alpha, 50, key)[1]
+
+        return jax.lax.map(of_key, jax.random.split(KEY, 200))
+
+    with jax.numpy_rank_promotion("allow"):
+        return jax.jit(jax.vmap(lambda alpha: (both(alpha), of_keys(alpha))))(jnp.array(ALPHAS))
+
+
+def test_with_the_exact_effects_loss_and_gradient_are_those_of_the_integrated_model(
+    with_exact_effects,
+):
+    """The guide draws the mean first, so both models see the same draws of it."""
     # A key is split at every site: the integrated model has its mean from the same first half.
-    found, expected = both(PARAMS | OF_EFFECTS)
+    (found, expected), _ = with_exact_effects
     np.testing.assert_allclose(found[0], expected[0], rtol=2e-5)
     for name in PARAMS:
         np.testing.assert_allclose(found[1][name], expected[1][name], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
-def test_the_exact_effects_are_where_their_gradient_vanishes(alpha):
-    params = PARAMS | OF_EFFECTS
-
-    @jax.jit
-    def of_key(key):
-        return gradient(with_effects, conditional_guide, params, alpha, 50, key)[1]
-
-    found = jax.lax.map(of_key, jax.random.split(KEY, 200))
+def test_the_exact_effects_are_where_their_gradient_vanishes(with_exact_effects):
+    _, found = with_exact_effects
     for name in OF_EFFECTS:
-        error = np.std(found[name], axis=0) / np.sqrt(200)
-        assert np.all(np.abs(np.mean(found[name], axis=0)) < 4 * error)
+        error = np.std(found[name], axis=1) / np.sqrt(200)
+        assert np.all(np.abs(np.mean(found[name], axis=1)) < 4 * error)
 
 
 def test_at_alpha_one_any_effects_leave_the_energy_of_the_integrated_model():
