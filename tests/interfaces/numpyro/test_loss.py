@@ -204,6 +204,7 @@ def test_renyi_elbo_raises_on_the_minibatched_model_that_this_loss_trains():
     assert np.isfinite(value_of(BBAlphaELBO(), model, guide, INPUTS, TARGETS, params=params))
 
 
+@partial(jax.jit, static_argnums=0)
 def means_drawn(num_particles, mean=0.4, deviation=0.5):
     """The draws of `located` under `KEY`, and their log q − log p₀."""
 
@@ -251,7 +252,8 @@ def test_a_site_of_the_outer_plate_is_shared_by_the_data_points_inside_its_index
     def draw(key):
         return handlers.trace(handlers.seed(guide, jax.random.split(key)[1])).get_trace()
 
-    draws = jax.vmap(lambda key: draw(key)["effect"]["value"])(jax.random.split(KEY, 5))
+    of_keys = jax.jit(jax.vmap(lambda key: draw(key)["effect"]["value"]))
+    draws = of_keys(jax.random.split(KEY, 5))
     log_ratio = norm.logpdf(draws, jnp.array([0.3, -0.2]), 0.5) - norm.logpdf(draws)
     values = norm.logpdf(table, draws[:, None], 1) - log_ratio[:, None] / 3
     expected = -jnp.sum(bb.log_power_mean(values, 0.5))
@@ -274,7 +276,8 @@ def test_effects_of_groups_that_data_points_look_up_are_shared_by_all():
     def draw(key):
         return handlers.trace(handlers.seed(guide, jax.random.split(key)[1])).get_trace(DATA)
 
-    draws = jax.vmap(lambda key: draw(key)["effect"]["value"])(jax.random.split(KEY, 5))
+    of_keys = jax.jit(jax.vmap(lambda key: draw(key)["effect"]["value"]))
+    draws = of_keys(jax.random.split(KEY, 5))
     log_ratio = jnp.sum(norm.logpdf(draws, 0.1, 0.5) - norm.logpdf(draws), axis=1)
     values = norm.logpdf(DATA, draws[:, groups], 1) - log_ratio[:, None] / 6
     expected = -jnp.sum(bb.log_power_mean(values, 0.5))
@@ -347,7 +350,7 @@ def test_a_missing_value_is_imputed_inside_its_own_data_point():
         trace = handlers.trace(handlers.seed(guide, jax.random.split(key)[1])).get_trace(DATA)
         return trace["mean"]["value"], trace["x_unobserved"]["value"]
 
-    means, imputed = jax.vmap(draw)(jax.random.split(KEY, 5))
+    means, imputed = jax.jit(jax.vmap(draw))(jax.random.split(KEY, 5))
     log_ratio = norm.logpdf(means, 0.4, 0.5) - norm.logpdf(means)
     seen = norm.logpdf(DATA, means[:, None], 1)
     missing = norm.logpdf(imputed, means[:, None], 1) - norm.logpdf(imputed, 0.2, 1.1)
@@ -449,9 +452,11 @@ def test_mutable_state_is_averaged_over_the_particles():
         with numpyro.plate("data", len(data)):
             numpyro.sample("x", dist.Normal(mean, 1), obs=data)
 
-    found = BBAlphaELBO(0.5, 5).loss_with_mutable_state(
-        KEY, {"state": {"last": jnp.zeros(())}}, model, located(), DATA
-    )
+    @jax.jit
+    def values(params):
+        return BBAlphaELBO(0.5, 5).loss_with_mutable_state(KEY, params, model, located(), DATA)
+
+    found = values({"state": {"last": jnp.zeros(())}})
     np.testing.assert_allclose(
         found["mutable_state"]["state"]["last"], jnp.mean(means_drawn(5)[0]), rtol=1e-5
     )
