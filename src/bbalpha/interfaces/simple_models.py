@@ -185,13 +185,16 @@ def _folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _count_size(y: Numbers, rates: Numbers) -> float:
     """The size r of a negative binomial with these rates: variance λ + λ²/r."""
-    low, high = LOG_SIZES
+
+    def score(log_size: float) -> float:
+        return float(_log_count(y, rates, np.exp(log_size)).sum())
+
+    (low, high), best = LOG_SIZES, LOG_SIZES[0]
     for _ in range(NUM_ZOOMS):
-        log_sizes = np.linspace(low, high, NUM_SIZES)
-        scores = [_log_count(y, rates, np.exp(log_size)).sum() for log_size in log_sizes]
-        best = int(np.argmax(scores))
-        low, high = log_sizes[max(best - 1, 0)], log_sizes[min(best + 1, NUM_SIZES - 1)]
-    return float(np.exp(log_sizes[best]))
+        log_sizes, step = np.linspace(low, high, NUM_SIZES, retstep=True)
+        best = max(log_sizes, key=score)
+        low, high = max(best - step, LOG_SIZES[0]), min(best + step, LOG_SIZES[1])
+    return float(np.exp(best))
 
 
 def _log_count(y: Numbers, rates: Numbers, size: float) -> Numbers:
