@@ -16,13 +16,13 @@ def regressor(**settings):
 
 @pytest.mark.parametrize("kind", [bb.BBAlphaRegressor, bb.BBAlphaClassifier])
 def test_defaults_are_those_of_fit_but_for_the_number_of_draws(kind):
-    """Which is 32 rather than the paper's 100 or the authors' 50, because a network's are slow."""
+    """Which is 16 in pairs rather than the paper's 100 or the authors' 50; a network's are slow."""
     defaults, of_fit = kind().get_params(), inspect.signature(bb.fit).parameters
     assert defaults["prior_scale"] == of_fit["prior"].default
     assert defaults["max_epochs"] == of_fit["num_epochs"].default
     assert defaults["learning_rate"] == of_fit["optimizer"].default
     assert defaults["batch_size"] == planning.BATCH_SIZE == 32
-    assert defaults["num_samples"] == settings.NUM_SAMPLES == 32
+    assert defaults["num_samples"] == settings.NUM_SAMPLES == 16
     assert of_fit["num_samples"].default is None  # 100, or more for natural gradients
     assert training.NUM_SAMPLES == 100
 
