@@ -77,6 +77,9 @@ TODAY = Candidate("Adam, 10,000 steps")
 CANDIDATES = {
     "today": TODAY,
     "half": replace(TODAY, name="Adam, 5,000 steps", num_steps=5000),
+    "held-long": replace(
+        TODAY, name="Adam, 10,000 steps, rate held at 7e-3", rate=7e-3, kind="held"
+    ),
     "held": replace(TODAY, name="Adam, 5,000 steps, rate held", num_steps=5000, kind="held"),
     "held-antithetic": replace(
         TODAY,

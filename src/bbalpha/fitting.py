@@ -111,8 +111,7 @@ def fit(
             `alpha`: every new one is compiled again.
         tolerance: when natural-gradient steps have converged: means and deviations are known to
             this many posterior deviations. Then the fit ends.
-        num_epochs: the most passes over the data; by default as many as make 10,000 steps,
-            or 5,000 with "adam".
+        num_epochs: the most passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
             else 8,192.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients

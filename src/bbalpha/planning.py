@@ -28,7 +28,6 @@ from bbalpha.stopping import ReplicaWatch, Watch
 from bbalpha.training import NUM_SAMPLES
 
 NUM_STEPS = 10_000
-ADAM_STEPS = 5_000  # of "adam", whose rate is chosen for so many
 BATCH_SIZE = 32  # the authors'
 WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
@@ -63,8 +62,7 @@ def prepare(
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
     num_batches = -(-num_rows // batch_size)
-    num_steps = ADAM_STEPS if optimizer == "adam" else NUM_STEPS
-    num_epochs = -(-num_steps // num_batches) if num_epochs is None else num_epochs
+    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
     if num_epochs * num_batches > MOST:
         raise ValueError(
             f"num_epochs must make at most {MOST:,} steps; got num_epochs={num_epochs} with "

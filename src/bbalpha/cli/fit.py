@@ -66,8 +66,8 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--epochs", 1, MOST),
-            help="Passes over the data; by default, enough for 5,000 minibatches (10,000 at a "
-            "constant rate).",
+            help="Passes over the data; by default 100, or as many as make at least 5,000 and at "
+            "most 10,000 minibatches.",
         ),
     ] = None,
     seed: Annotated[

@@ -51,6 +51,7 @@ from bbalpha.interfaces.training import (
     all_or_nothing,
     check_continues,
     check_resumable,
+    epochs_of,
     hold_out,
     quiet_fit,
     warn_of_ending,
@@ -115,8 +116,8 @@ class Estimator(BaseEstimator, ABC):
             num_samples: Draws of the weights for each minibatch, in pairs of opposite noise; the
                 paper has 100 without pairs, the authors' code 50.
             batch_size: Rows per minibatch.
-            max_epochs: Passes over the data; by default as many as make 5,000 minibatches
-                (10,000 at a constant rate).
+            max_epochs: Passes over the data; by default 100, or as many as make at least 5,000
+                and at most 10,000 minibatches.
             learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, it is
                 7e-3 and falls to 0 at the end.
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
@@ -327,7 +328,7 @@ class Estimator(BaseEstimator, ABC):
             hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
             family=CappedGaussian if last is None else partial(as_wide_as, last.q),
             optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
-            num_epochs=self.max_epochs,
+            num_epochs=epochs_of(self, len(training.inputs)),
             batch_size=min(self.batch_size, padded_length(len(training.inputs))),
             num_samples=self.num_samples,
             draws="antithetic",

@@ -14,8 +14,13 @@ from bbalpha.data import Dataset
 from bbalpha.engine.checks import warn
 from bbalpha.engine.layout import Layout
 from bbalpha.fitting import fit
+from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
+
+# Up to 1,600 rows, half the steps that `fit` takes predict as well; from 3,200 rows on all of them
+# are needed (docs/benchmarks.md).
+FEWEST_STEPS, NUM_EPOCHS = 5_000, 100
 
 
 class Rows(NamedTuple):
@@ -76,6 +81,15 @@ def hold_out(estimator: Any, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
     data = Dataset(held_out.inputs, held_out.targets)
     rule = EarlyStopping(data, estimator.patience, sample_weight=held_out.sample_weight)
     return training, rule
+
+
+def epochs_of(estimator: Any, num_rows: int) -> int | None:
+    """The number of epochs: the given one or, at the default rate, 100 of 5,000 to 10,000 steps."""
+    if estimator.max_epochs is not None or estimator.learning_rate is not None:
+        return estimator.max_epochs
+    num_batches = -(-num_rows // estimator.batch_size)
+    fewest, most = (-(-steps // num_batches) for steps in (FEWEST_STEPS, NUM_STEPS))
+    return max(fewest, min(NUM_EPOCHS, most))
 
 
 def check_resumable(random_state: Any, checkpoint: Any) -> None:

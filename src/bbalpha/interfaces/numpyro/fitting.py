@@ -29,7 +29,7 @@ from bbalpha.interfaces.numpyro.structure import (
 from bbalpha.interfaces.numpyro.supports import transform_of
 from bbalpha.interfaces.numpyro.traces import ROWS, Program
 from bbalpha.low_rank import LowRankGaussian
-from bbalpha.planning import ADAM_STEPS, NUM_STEPS
+from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo
 
 # Where free numbers start: between ± 0.1, which is the authors' deviation. NumPyro has ± 2.
@@ -77,8 +77,7 @@ def fit(
         num_particles: K, the draws of the guide for each step.
         optimizer: "natural", "adam" or any optax optimizer, as for `bbalpha.fit`.
         tolerance: when natural-gradient steps have converged, in posterior deviations.
-        num_epochs: the most passes over the data; by default as many as make 10,000 steps,
-            or 5,000 of Adam.
+        num_epochs: the most passes over the data; by default as many as make 10,000 steps.
         progress: show a progress bar on a terminal.
         kwargs: further arguments of the model.
 
@@ -225,8 +224,7 @@ def _fit_guide(
         guide = autoguide.AutoNormal(program.model, init_loc_fn=CLOSE_TO_ZERO)
         program = program._replace(guide=guide)
     num_batches = structure.num_batches
-    num_steps = ADAM_STEPS if optimizer in (None, "adam") else NUM_STEPS
-    num_epochs = -(-num_steps // num_batches) if num_epochs is None else num_epochs
+    num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
     plan = Plan(structure.num_data, num_batches, num_epochs)
     if optimizer in (None, "adam"):
         optimizer = decaying_adam(plan.num_steps)
