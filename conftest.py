@@ -19,9 +19,9 @@ gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Most of the time goes into compiling, which takes half as long without optimizations, with XLA's
-# older emitters, and in one piece. The flags are read once, here: processes that tests start compile
-# as users' do. The fixture `optimized` is for tests that train for long.
+# Most of the time goes into compiling, which takes half as long with few optimizations, with XLA's
+# older emitters and in one piece. The flags are read once, here: processes that tests start
+# compile as users' do. The fixture `optimized` is for tests that run their programs for long.
 CHEAP_COMPILES = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 jax.config.update("jax_disable_most_optimizations", True)
 if "XLA_FLAGS" not in os.environ:

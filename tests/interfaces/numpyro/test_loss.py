@@ -204,6 +204,7 @@ def test_renyi_elbo_raises_on_the_minibatched_model_that_this_loss_trains():
     assert np.isfinite(value_of(BBAlphaELBO(), model, guide, INPUTS, TARGETS, params=params))
 
 
+@partial(jax.jit, static_argnums=0)
 def means_drawn(num_particles, mean=0.4, deviation=0.5):
     """The draws of `located` under `KEY`, and their log q − log p₀."""
 
