@@ -314,6 +314,17 @@ def test_power_mean_rounds_to_the_last_digit_at_small_alpha():
         assert np.abs(found - reference_power_mean(values, alpha)).max() < 4.6e-5
 
 
+def test_float32_power_mean_of_two_numbers_is_right_at_every_distance():
+    """Close numbers need a series for exp(x) − 1, far ones the exponential; nothing in between."""
+    distances = np.geomspace(1e-6, 80.0, 4000).astype(np.float32)
+    values = jnp.stack([jnp.zeros(4000), -distances])
+    exact = distances.astype(np.float64)
+    expected = np.log1p(np.expm1(-exact) / 2)
+    np.testing.assert_allclose(bb.log_power_mean(values, 1.0), expected, rtol=5e-7)
+    found = jax.grad(lambda t: bb.log_power_mean(t, 1.0).sum())(values)[1]
+    np.testing.assert_allclose(found, scipy.special.expit(-exact), rtol=5e-7, atol=5e-8)
+
+
 def test_power_mean_does_not_overflow_and_keeps_minus_infinity():
     values = jnp.array([[-2000.0, 3000.0], [-1000.0, -jnp.inf]])
     np.testing.assert_allclose(

@@ -18,6 +18,7 @@ GAIN = EFFECT**2 / SPREAD**2
 WIDTH = EFFECT * NOISE / SPREAD
 DATA = jnp.array([0.5, 1.5, 2.5, -0.3, 0.7, 0.1, 1.9, 1.1])
 KEY = jax.random.key(5)
+ALPHAS = (0.5, 1.0)
 
 
 def with_effects(data):
@@ -57,36 +58,43 @@ def gradient(model, guide, params, alpha, num_particles, key=KEY):
     return jax.value_and_grad(lambda params: loss.loss(key, params, model, guide, DATA))(params)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
-def test_with_the_exact_effects_loss_and_gradient_are_those_of_the_integrated_model(alpha):
-    """The guide draws the mean first, so both models see the same draws of it."""
+@pytest.fixture(scope="module")
+def with_exact_effects():
+    """Losses and gradients of both models at two powers, and gradients over 200 keys."""
+    params = PARAMS | OF_EFFECTS
 
-    @jax.jit
-    def both(params):
+    def both(alpha):
         return (
             gradient(with_effects, conditional_guide, params, alpha, 6),
             gradient(integrated, guide_of_mean, params, alpha, 6),
         )
 
+    def of_keys(alpha):
+        def of_key(key):
+            return gradient(with_effects, conditional_guide, params, alpha, 50, key)[1]
+
+        return jax.lax.map(of_key, jax.random.split(KEY, 200))
+
+    with jax.numpy_rank_promotion("allow"):
+        return jax.jit(jax.vmap(lambda alpha: (both(alpha), of_keys(alpha))))(jnp.array(ALPHAS))
+
+
+def test_with_the_exact_effects_loss_and_gradient_are_those_of_the_integrated_model(
+    with_exact_effects,
+):
+    """The guide draws the mean first, so both models see the same draws of it."""
     # A key is split at every site: the integrated model has its mean from the same first half.
-    found, expected = both(PARAMS | OF_EFFECTS)
+    (found, expected), _ = with_exact_effects
     np.testing.assert_allclose(found[0], expected[0], rtol=2e-5)
     for name in PARAMS:
         np.testing.assert_allclose(found[1][name], expected[1][name], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
-def test_the_exact_effects_are_where_their_gradient_vanishes(alpha):
-    params = PARAMS | OF_EFFECTS
-
-    @jax.jit
-    def of_key(key):
-        return gradient(with_effects, conditional_guide, params, alpha, 50, key)[1]
-
-    found = jax.lax.map(of_key, jax.random.split(KEY, 200))
+def test_the_exact_effects_are_where_their_gradient_vanishes(with_exact_effects):
+    _, found = with_exact_effects
     for name in OF_EFFECTS:
-        error = np.std(found[name], axis=0) / np.sqrt(200)
-        assert np.all(np.abs(np.mean(found[name], axis=0)) < 4 * error)
+        error = np.std(found[name], axis=1) / np.sqrt(200)
+        assert np.all(np.abs(np.mean(found[name], axis=1)) < 4 * error)
 
 
 def test_at_alpha_one_any_effects_leave_the_energy_of_the_integrated_model():
@@ -100,8 +108,8 @@ def test_at_alpha_one_any_effects_leave_the_energy_of_the_integrated_model():
     num_particles, num_data = 20_000, len(DATA)
     loss, params = BBAlphaELBO(1.0, num_particles), {"center": 0.9, "deviation": 0.4}
     values = jax.jit(lambda key: log_ratios(loss, key, with_effects, guide, params))(KEY)
-    exact = exact_energy(jnp.array([0.9, 2 * jnp.log(0.4)]), 1.0)
-    energy = -jnp.sum(bb.log_power_mean(values, 1.0))
+    exact = jax.jit(exact_energy)(jnp.array([0.9, 2 * np.log(0.4)]), 1.0)
+    energy = -jnp.sum(jax.jit(bb.log_power_mean)(values, 1.0))
     weights = np.exp(np.asarray(values - values.max(axis=0)))
     influence = (weights / weights.mean(axis=0)).sum(axis=1) - num_data
     error = influence.std() / np.sqrt(num_particles)
