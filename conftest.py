@@ -19,10 +19,13 @@ gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Most of the time goes into compiling, which takes a quarter less with XLA's older emitters. The
-# flag is read once, here: processes that tests start compile as users' do.
+# Most of the time goes into compiling, which takes half as long with few optimizations, with XLA's
+# older emitters and in one piece. The flags are read once, here: processes that tests start
+# compile as users' do. The fixture `optimized` is for tests that run their programs for long.
+CHEAP_COMPILES = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+jax.config.update("jax_disable_most_optimizations", True)
 if "XLA_FLAGS" not in os.environ:
-    os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
+    os.environ["XLA_FLAGS"] = CHEAP_COMPILES
     jax.devices()
     del os.environ["XLA_FLAGS"]
 
@@ -49,6 +52,14 @@ def x64():
 
 
 @pytest.fixture
+def optimized():
+    """Compiles programs as users' are, for a test that runs them for longer than that takes."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
 def compilations():
     """The names of the programs that were compiled since the test began."""
     names = []
@@ -60,6 +71,12 @@ def compilations():
     jax.monitoring.register_event_duration_secs_listener(listen)
     yield names
     jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def pytest_sessionfinish():
+    """Collect garbage once: pytest does it five times when it ends, over all compiled programs."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

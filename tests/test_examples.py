@@ -14,6 +14,12 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 NUMBER = r"(-?\d+\.\d+)"
 
+# For an example that takes a few steps with many programs: compiling takes half as long.
+CHEAP_COMPILES = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+}
+
 
 def test_probit_finds_the_weights_that_made_the_labels(tmp_path):
     printed = run("probit.py", cwd=tmp_path)
@@ -65,7 +71,7 @@ def test_latent_inputs_of_a_numpyro_network_find_both_branches(tmp_path):
 
 
 def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp_path):
-    printed = run("demo.py", "--quick", cwd=tmp_path)
+    printed = run("demo.py", "--quick", cwd=tmp_path, **CHEAP_COMPILES)
     assert "$ bbalpha fit train.csv --target progression --epochs 2" in printed
     assert re.search(rf"log-likelihood per row +{NUMBER} ± {NUMBER}", printed)
     rows = [re.findall(r"[\d.-]+", line) for line in printed.splitlines() if line.startswith("│")]
@@ -92,12 +98,12 @@ def test_family_tree_of_the_docs_is_what_its_script_draws():
     assert script["picture"]() == script["PATH"].read_text()
 
 
-def run(example, *arguments, cwd):
+def run(example, *arguments, cwd, **environment):
     """What the example prints, provided that it succeeds and says nothing on the error stream."""
     result = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / example, *arguments],
         cwd=cwd,
-        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
+        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"} | environment,
         capture_output=True,
         text=True,
         encoding="utf-8",

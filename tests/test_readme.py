@@ -99,7 +99,7 @@ def compiled_programs(tmp_path_factory):
     compilation_cache.reset_cache()
 
 
-@pytest.mark.usefixtures("compiled_programs")
+@pytest.mark.usefixtures("compiled_programs", "optimized")
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs_as_written(page, tmp_path, monkeypatch):
     blocks = blocks_of((ROOT / page).read_text())

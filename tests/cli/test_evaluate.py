@@ -41,6 +41,7 @@ def test_evaluate_gives_the_scores_of_the_estimator(folder, prices, done, encode
     assert re.search(f"log-likelihood per row +{re.escape(likelihood)}\n", table)
 
 
+@pytest.mark.usefixtures("optimized")
 def test_scores_of_distributions_agree_with_quantiles(folder, prices, encoded, scores):
     inputs, targets, _ = encoded(folder / "prices.csv", "price", ["id"])
     model = bb.BBAlphaRegressor.load(prices)

@@ -100,6 +100,7 @@ def test_ten_pieces_give_the_log_likelihood_of_one_fit():
     assert abs(difference.mean()) < 2 * difference.std(ddof=1) / np.sqrt(len(test))
 
 
+@pytest.mark.usefixtures("optimized")
 def test_what_is_forgotten_stays_in_the_prior():
     """For a design whose columns are orthogonal in every piece the precisions add up exactly."""
     signs = np.tile([-1.0, 1.0], 512)

@@ -30,6 +30,10 @@ def log_likelihood(weights, batch, noise):
     return noise.log_prob((batch.inputs @ weights)[:, None], batch.targets)
 
 
+def log_likelihood_of_unit_noise(weights, batch):
+    return log_likelihood(weights, batch, bb.Gaussian())
+
+
 def fit(**settings):
     arguments = {
         "alpha": 0.5,
@@ -93,7 +97,7 @@ def test_a_run_goes_on_from_every_checkpoint_to_the_same_bits(kind, tmp_path):
 def test_replicas_go_on_to_the_same_bits(tmp_path):
     def fit_many(**settings):
         return bb.fit_many(
-            lambda weights, batch: log_likelihood(weights, batch, bb.Gaussian()),
+            log_likelihood_of_unit_noise,
             jnp.zeros((3, 2)),
             bb.Dataset(INPUTS, TARGETS),
             keys=jax.random.split(jax.random.key(0), 3),
