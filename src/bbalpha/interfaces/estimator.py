@@ -27,6 +27,7 @@ from bbalpha.engine.checks import check_counts
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.door import checked, checked_weights
+from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
@@ -62,7 +63,7 @@ from bbalpha.posterior import Posterior, map_rows
 Self = TypeVar("Self", bound="Estimator")
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(Explorable, BaseEstimator, ABC):
     """A Bayesian neural network trained with BB-α; the base of the two estimators."""
 
     n_features_in_: int
