@@ -5,7 +5,7 @@ are left out (`interfaces.verdict`); predictions are shown of the rows as they a
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Table:
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None) -> "Table":
         """The table that a model was fitted to in Python."""
+        check_is_fitted(model)
         encoder, frame = model.encoder_, None
         if encoder is not None:
             encoder, frame = encoder.encoder_, encoder._frame(X, reset=False)
@@ -81,8 +82,8 @@ class Table:
         )
 
 
-def explore(path: str | Path, model: Any, table: Table, show: bool, force: bool) -> dict[str, Any]:
-    """Write the page of a fitted model, and return its data.
+def explore(path: Path, model: Any, table: Table, *, show: bool, force: bool) -> None:
+    """Write the page of a fitted model.
 
     Args:
         path: The page. A file that is not such a page is replaced only with `force`.
@@ -92,18 +93,53 @@ def explore(path: str | Path, model: Any, table: Table, show: bool, force: bool)
         force: Whether to replace the file whatever it holds.
 
     Raises:
-        ValueError: If the table does not suit the model or the page, or if the file must stay.
+        ValueError: If the file must stay, or if the table does not suit the model or a page.
         KeyboardInterrupt: If a fit is interrupted; then nothing is written.
     """
-    check_is_fitted(model)
+    if not force:
+        check_replaceable(path)
+    write_page(path, explored(model, table, show))
+
+
+def explored(model: Any, table: Table, show: bool) -> dict[str, Any]:
+    """The data of the page of a fitted model.
+
+    Raises:
+        ValueError: If the table does not suit the model or a page.
+        KeyboardInterrupt: If a fit is interrupted.
+    """
     if getattr(model, "n_outputs_", 1) > 1:
         raise ValueError(f"y must have one column for a page; got {model.n_outputs_}.")
-    if not force:
-        check_replaceable(Path(path))
-    rows = rows_to_judge(_num_rows(table.inputs), model.input_units_.mean.size)
-    data = _data(model, table, rows, show)
-    write_page(Path(path), data)
-    return data
+    view = View.of(model, table)
+    own = float(model.posterior_.alpha)
+    found, failed = _fits(model, table, view, show)
+    held_out = {alpha: left_out.held_out for alpha, (_, left_out) in found.items()}
+    num_rows = _num_rows(table.inputs)
+    return view.facts(model) | {
+        "rows_in_all": num_rows,
+        "alphas": list(found),
+        "chosen": list(found).index(own),
+        "reason": reason_in_words(model, own, held_out),
+        "notes": notes_in_words(view, num_rows, failed),
+        "fits": [fit for fit, _ in found.values()],
+    }
+
+
+def _fits(model: Any, table: Table, view: Any, show: bool) -> tuple[dict[float, Any], list[float]]:
+    """What the model says at every α, and the values of α at which the fit did not stay finite."""
+    own, failed, found = float(model.posterior_.alpha), [], {}
+    alphas = _alphas(model)
+    with progress_bar(show, "values of α", len(alphas)) as update:
+        for number, alpha in enumerate(alphas):
+            update(number, f"α = {alpha_in_words(alpha)}")
+            try:
+                fit = model if alpha == own else fitted_at(model, alpha, table)
+                found[alpha] = view.of_fit(fit)
+            except FAILURES:
+                if alpha == own:
+                    raise
+                failed.append(alpha)
+    return found, failed
 
 
 def fitted_at(model: Any, alpha: float, table: Table) -> Any:
@@ -131,32 +167,6 @@ def _alphas(model: Any) -> list[float]:
     return sorted([own, *others])
 
 
-def _data(model: Any, table: Table, rows: np.ndarray, show: bool) -> dict[str, Any]:
-    """Everything that the page shows."""
-    alphas, own = _alphas(model), float(model.posterior_.alpha)
-    view = View.of(model, table, rows)
-    found, failures = {}, {}
-    with progress_bar(show, "values of α", len(alphas)) as update:
-        for number, alpha in enumerate(alphas):
-            update(number, f"α = {alpha_in_words(alpha)}")
-            try:
-                fit = model if alpha == own else fitted_at(model, alpha, table)
-                found[alpha] = view.fit_data(fit)
-            except FAILURES as error:
-                if alpha == own:
-                    raise
-                failures[alpha] = type(error).__name__
-    held_out = {alpha: left_out.held_out for alpha, (_, left_out) in found.items()}
-    return view.facts(model) | {
-        "rows_in_all": _num_rows(table.inputs),
-        "alphas": list(found),
-        "chosen": list(found).index(own),
-        "reason": reason_in_words(model, own, held_out),
-        "notes": notes_in_words(view, _num_rows(table.inputs), failures),
-        "fits": [fit for fit, _ in found.values()],
-    }
-
-
 @dataclass(frozen=True)
 class View:
     """The rows and columns of the page, which are the same for all α.
@@ -182,8 +192,9 @@ class View:
     classes: np.ndarray
 
     @classmethod
-    def of(cls, model: Any, table: Table, rows: np.ndarray) -> "View":
-        """The view of these rows of a table."""
+    def of(cls, model: Any, table: Table) -> "View":
+        """The view of the rows of a table, or of some of many."""
+        rows = rows_to_judge(_num_rows(table.inputs), model.input_units_.mean.size)
         table = table.some(rows)
         features = checked(model, table.inputs, reset=False)
         ranked = columns_of.influential(model, table.encoder, features)
@@ -248,13 +259,11 @@ class View:
             },
         }
 
-    def fit_data(self, fit: Any) -> tuple[dict[str, Any], outcomes.RowsLeftOut]:
+    def of_fit(self, fit: Any) -> tuple[dict[str, Any], outcomes.RowsLeftOut]:
         """What one fit says, and its outcomes on the rows that are left out."""
         left_out = outcomes.left_out(fit, self.table.inputs, self.table.targets)
         background = self.features[evenly_spread(len(self.features), outcomes.NUM_BACKGROUND)]
-        curves = [
-            outcomes.curve_along(fit, column, background, self.classes) for column in self.columns
-        ]
+        curves = outcomes.curves_along(fit, self.columns, background, self.classes)
         found = outcomes.rows_of(fit, self.features[self.shown])
         about = self._about_classes if outcomes.is_classifier(fit) else self._about_numbers
         own_scores, calibration, rows = about(fit, left_out, found)

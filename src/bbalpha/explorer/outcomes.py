@@ -1,7 +1,7 @@
 """What a fitted estimator says: about rows, about rows that are left out, and along a column."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from bbalpha.explorer.columns import GRID, ShownColumn
+from bbalpha.explorer.columns import ShownColumn
 from bbalpha.interfaces.classifier import entropies
 from bbalpha.interfaces.network import model_of, summarized
 from bbalpha.interfaces.regressor import variances
@@ -21,6 +21,7 @@ from bbalpha.predictive import predictive_cdf, predictive_mean, quantiles_at_tai
 INTERVAL = (0.05, 0.95)  # the levels between which intervals and bands lie
 NUM_BACKGROUND = 24  # rows into which every grid value is put
 NUM_DRAWS = 200  # of the weights, for a curve
+EVERY = 5  # one draw of so many is used for the intervals along a curve, which take the longest
 
 
 class RowsLeftOut(NamedTuple):
@@ -30,15 +31,15 @@ class RowsLeftOut(NamedTuple):
         training: Log-densities of the rows if they are not left out.
         held_out: The same if they are.
         mean: The predictive mean, or the probabilities of all classes.
-        below: The probability of a smaller target; None for classes.
+        below: The probability of a smaller target; empty for classes.
         up_to: That of a target as small or smaller: the same, except for counts.
     """
 
     training: np.ndarray
     held_out: np.ndarray
     mean: np.ndarray
-    below: np.ndarray | None
-    up_to: np.ndarray | None
+    below: np.ndarray
+    up_to: np.ndarray
 
 
 class Rows(NamedTuple):
@@ -88,7 +89,7 @@ def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
     units, log_scale = model.target_units_, float(model.target_units_.log_scale)
     scores = training - log_scale, held_out - log_scale
     if is_classifier(model):
-        return RowsLeftOut(*scores, _both_classes(mean), None, None)
+        return RowsLeftOut(*scores, _both_classes(mean), np.zeros(0), np.zeros(0))
     below, up_to = chances[0][:, 0], chances[-1][:, 0]
     return RowsLeftOut(*scores, units.inverse(mean)[:, 0], below, up_to)
 
@@ -106,40 +107,51 @@ def rows_of(model: Any, features: np.ndarray) -> Rows:
     return Rows(mean * scale + center, ends, np.sqrt(noise) * scale, np.sqrt(doubt) * scale)
 
 
-def curve_along(
-    model: Any, column: ShownColumn, background: np.ndarray, classes: np.ndarray
-) -> Curve:
-    """The predictions if all rows of the background had each value of the column's grid.
+def curves_along(
+    model: Any, columns: Sequence[ShownColumn], background: np.ndarray, classes: np.ndarray
+) -> list[Curve]:
+    """The predictions if all rows of the background had each value of a column's grid.
+
+    All columns share one pass over the draws.
 
     Args:
         model: The fitted estimator.
-        column: The column.
+        columns: The columns.
         background: Features of some rows.
         classes: The numbers of the classes to show.
     """
     model = copy.copy(model)
     model.num_predictive_samples = min(model.num_predictive_samples, NUM_DRAWS)
-    # Every grid is filled up, so that all columns run the same compiled program.
-    num = len(column.grid)
-    values = column.features[np.minimum(np.arange(GRID), num - 1)]
-    rows = np.tile(background, (GRID, 1))
-    rows[:, column.first : column.first + values.shape[1]] = values.repeat(len(background), axis=0)
+    rows = np.concatenate([_with_grid(column, background) for column in columns])
     if is_classifier(model):
         (draws,) = _over_draws(model, rows, _of_class_draws, classes)
-        means, doubt = _averaged(draws, len(background))
-        return Curve(means[:num], doubt[:num], None)
-    ends, draws = _over_draws(model, rows, _of_number_draws, *tails(INTERVAL))
-    means, doubt = _averaged(draws, len(background))
-    ends = ends.reshape(GRID, len(background), 2).mean(axis=1)
-    scale, center = model.target_units_.scale[0], model.target_units_.mean[0]
-    return Curve(*(array[:num] * scale + center for array in (means, doubt, ends)))
+        found, scale, center = [draws], 1.0, 0.0
+    else:
+        ends, draws = _over_draws(model, rows, _of_number_draws, *tails(INTERVAL))
+        found = [draws, ends]
+        scale, center = model.target_units_.scale[0], model.target_units_.mean[0]
+    places = np.cumsum([len(column.grid) for column in columns])[:-1]
+    averages = [
+        np.split(array.reshape(-1, len(background), *array.shape[1:]).mean(axis=1), places)
+        for array in found
+    ]
+    return [
+        _curve(*(array * scale + center for array in pair)) for pair in zip(*averages, strict=True)
+    ]
 
 
-def _averaged(draws: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over rows and draws, and quantiles over draws of the mean over rows."""
-    averages = draws.reshape(GRID, num_rows, *draws.shape[1:]).mean(axis=1)  # (grid, draws, …)
-    doubt = np.moveaxis(np.quantile(averages, INTERVAL, axis=1), 0, -1)
-    return averages.mean(axis=1), doubt
+def _with_grid(column: ShownColumn, background: np.ndarray) -> np.ndarray:
+    """The background once for each value of the grid, with that value in all rows."""
+    rows = np.tile(background, (len(column.grid), 1))
+    end = column.first + column.features.shape[1]
+    rows[:, column.first : end] = column.features.repeat(len(background), axis=0)
+    return rows
+
+
+def _curve(draws: np.ndarray, interval: np.ndarray | None = None) -> Curve:
+    """The curve, given averages over the background of shape (grid, draws, …)."""
+    doubt = np.moveaxis(np.quantile(draws, INTERVAL, axis=1), 0, -1)
+    return Curve(draws.mean(axis=1), doubt, interval)
 
 
 def _over_draws(model: Any, features: np.ndarray, function: Callable, *args: Any) -> Any:
@@ -194,5 +206,5 @@ def _of_class_draws(likelihood: Any, outputs: Array, classes: Array) -> tuple[Ar
 
 
 def _of_number_draws(likelihood: Any, outputs: Array, *tails: Array) -> tuple[Array, Array]:
-    ends = quantiles_at_tails(likelihood, outputs, *tails)
+    ends = quantiles_at_tails(likelihood, outputs[::EVERY], *tails)
     return ends[:, 0], likelihood.mean(outputs)[..., 0].T

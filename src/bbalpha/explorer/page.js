@@ -78,10 +78,10 @@ function fillTexts() {
   const what = { number: "a number", count: "a count", class: `one of ${data.num_classes} classes` }[data.kind];
   const count = (size, noun) => `${size.toLocaleString("en")} ${noun}${size === 1 ? "" : "s"}`;
   byId("facts").textContent = `${what}, predicted from ${count(data.num_columns, "column")} in ${count(data.rows_in_all, "row")}`;
-  byId("reason").textContent = data.reason;
   byId("scores-caption").textContent =
     `Of ${count(data.scored, "row")}, each predicted without itself (an approximation without new fits). ` +
-    "Log-likelihood in nats per row, higher is better, with its standard error.";
+    "Log-likelihood in nats per row, higher is better, with its standard error." +
+    (data.kind === "count" ? " Intervals end at whole counts, so they hold more than their share." : "");
   const some = numRows < data.rows_in_all ? `${numRows} evenly spread rows of ${data.rows_in_all.toLocaleString("en")}. ` : "";
   byId("rows-caption").textContent = some +
     "Sort by a heading; point at a row, or move with the arrow keys, to find it in the plots; Enter " +

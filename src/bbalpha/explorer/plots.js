@@ -18,6 +18,7 @@ class Plot {
     if (spec.control) title.append(spec.control);
     this.holder = element("div", {}, null, this.panel);
     this.key = element("ul", { class: "key" }, null, this.panel);
+    if (spec.finding) element("p", { class: "finding" }, spec.finding, this.panel);
     element("p", { class: "caption" }, spec.caption, this.panel);
     if (spec.table) this.addTable();
     this.holder.addEventListener("pointermove", (event) => this.hover(event));
@@ -255,7 +256,7 @@ function alongPlot() {
         kinds.forEach((index) => {
           plot.lines[index].style.setProperty("stroke", classColor(index));
           plot.doubts[index].style.setProperty("fill", classColor(index));
-          plot.doubts[index].style.setProperty("fill-opacity", "0.25");
+          plot.doubts[index].style.setProperty("fill-opacity", two ? "0.25" : "0.15");
         });
     },
     show(plot, k) {
@@ -276,12 +277,11 @@ function alongPlot() {
       return [plot.x(at) + shift, plot.y(up)];
     },
     tip(plot, px, k) {
-      const { grid, labels } = column();
+      const { grid } = column();
       const wanted = plot.x.value(px);
       const nearest = grid.reduce((best, each, index) =>
         (Math.abs(each - wanted) < Math.abs(grid[best] - wanted) ? index : best), 0);
-      const name = isBanded() ? labels[nearest] : cell(column(), Number(number(grid[nearest], 3).replace(/,/g, "").replace("−", "-")) || grid[nearest]);
-      return [`${column().name}: ${column().kind === "date" ? date(Math.round(grid[nearest])) : name}`, ...lineOf(k, nearest)].join("\n");
+      return [`${column().name}: ${place(nearest)}`, ...lineOf(k, nearest)].join("\n");
     },
     key() {
       const dots = isClass && !two ? [] : [["circle", "dot", isClass ? "rows" : "observed"]];
@@ -295,7 +295,7 @@ function alongPlot() {
           ["line", "line", `probability of ${data.classes[0]}`],
           ["rect", "doubt", "doubt"],
           ["circle", "dot", `observed ${data.classes[0]}`, classColor(0)],
-          ["circle", "dot", "observed the other class", classColor(1)],
+          ["circle", "dot", `observed ${rows.observed.find((name) => name !== data.classes[0]) ?? "the other class"}`, classColor(1)],
         ];
       return data.classes.map((name, index) => ["line", "line", name, classColor(index)]);
     },
@@ -304,21 +304,24 @@ function alongPlot() {
       const middle = isClass ? mean.map((entry) => entry[0]) : mean;
       const words = isClass ? percent : number;
       const what = isClass ? `probability of ${data.classes[0]}` : `predicted ${data.target}`;
-      const { grid, labels } = column();
-      const name = (index) => (isBanded() ? labels[index] : cell(column(), grid[index]));
-      const last = grid.length - 1;
+      const last = column().grid.length - 1;
       return `Along ${column().name} at α = ${alphaText(data.alphas[k])}: ${what} from ` +
-        `${words(middle[0])} at ${name(0)} to ${words(middle[last])} at ${name(last)}.`;
+        `${words(middle[0])} at ${place(0)} to ${words(middle[last])} at ${place(last)}.`;
     },
     table(k) {
-      const { grid, labels } = column();
       const header = isClass
         ? [column().name, ...data.classes.flatMap((name) => [name, "doubt from", "to"])]
         : [column().name, "prediction", "doubt from", "to", "interval from", "to"];
-      const name = (index) => (isBanded() ? labels[index] : cell(column(), column().kind === "date" ? Math.round(grid[index]) : Number(grid[index].toPrecision(5))));
-      return [header, grid.map((_, index) => [name(index), ...numbersOf(k, index)])];
+      return [header, column().grid.map((_, index) => [place(index), ...numbersOf(k, index)])];
     },
   };
+
+  /** A place on the grid in words. */
+  function place(index) {
+    const { grid, kind, labels } = column();
+    if (isBanded()) return labels[index];
+    return kind === "date" ? date(Math.round(grid[index])) : number(grid[index]);
+  }
 
   function numbersOf(k, index) {
     const { mean, doubt, interval } = curve(k);
@@ -365,6 +368,8 @@ const classColor = (index) => (index < 0 ? "var(--soft)" : `var(--class${index})
 // Rows ---------------------------------------------------------------------------------------------
 
 function predictedPlot() {
+  // Counts lie on each other unless they are set apart.
+  const across = (row) => rows.observed[row] + (data.kind === "count" ? 0.6 * (spread(row) - 0.5) : 0);
   const ends = () => range([
     ...typical(rows.observed),
     ...data.fits.flatMap((_, k) => [...typical(fitRows(k).low), ...typical(fitRows(k).high)]),
@@ -387,12 +392,12 @@ function predictedPlot() {
     show(plot, k) {
       const fit = fitRows(k);
       plot.intervals.forEach((line, row) => {
-        const x = plot.x(rows.observed[row]);
+        const x = plot.x(across(row));
         set(line, { d: path([[x, plot.y(fit.low[row])], [x, plot.y(fit.high[row])]]) });
       });
       moveCircles(plot, plot.dots, k);
     },
-    place: (plot, row, k) => [plot.x(rows.observed[row]), plot.y(fitRows(k).predicted[row])],
+    place: (plot, row, k) => [plot.x(across(row)), plot.y(fitRows(k).predicted[row])],
     key: () => [["circle", "said", "prediction"], ["line", "interval", INTERVAL]],
     say(k) {
       const fit = fitRows(k);
@@ -596,8 +601,9 @@ function scorePlot() {
     id: "score",
     size: "narrow",
     title: "Which α predicts best",
-    caption: "Log-likelihood per row that is left out, in nats; higher is better. Bars are standard " +
-      "errors of each mean, and larger than those of differences.",
+    finding: data.reason,
+    caption: "Log-likelihood per row that is left out; higher is better. Bars are standard errors; " +
+      "those of differences are smaller, because the rows are the same.",
     axes: () => ({
       x: { scale(from, to) {
         const scale = linear(...range(data.alphas, 0.08), from, to);

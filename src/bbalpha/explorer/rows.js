@@ -3,7 +3,8 @@
 class RowTable {
   constructor(parent) {
     this.parent = parent;
-    this.columns = [...this.tableColumns(), ...this.modelColumns()];
+    const [id, observed, ...others] = this.tableColumns();
+    this.columns = [id, observed, ...this.modelColumns(), ...others];
     this.order = rows.id.map((_, row) => row);
     this.sorted = { at: -1, sign: 1 };
     this.build();
@@ -23,7 +24,7 @@ class RowTable {
       value: (row) => rows.observed[row],
       text: (row) => (isClass ? rows.observed[row] : number(rows.observed[row], 9)),
     };
-    return [id, ...shown, observed];
+    return [id, observed, ...shown];
   }
 
   /** Columns whose cells depend on α. */
@@ -44,10 +45,11 @@ class RowTable {
       ];
     const outside = (row) => rows.observed[row] < fitRows(page.at).low[row] || rows.observed[row] > fitRows(page.at).high[row];
     const four = aligned(all("predicted", "low", "high"), 4);
+    const end = data.kind === "count" ? number : four;
     return [
       of("predicted", "predicted", four, { off: outside }),
-      of("90 % from", "low", four),
-      of("to", "high", four),
+      of("90 % from", "low", end),
+      of("to", "high", end),
       ...parts,
     ];
   }

@@ -1,6 +1,6 @@
 """Sentences of a page: why α was chosen, and what the page leaves out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
     )
 
 
-def notes_in_words(view: Any, num_rows: int, failures: Mapping[float, str]) -> list[str]:
+def notes_in_words(view: Any, num_rows: int, failed: Sequence[float]) -> list[str]:
     """What the page does not show."""
     notes = []
     if len(view.features) < num_rows:
@@ -63,13 +63,10 @@ def notes_in_words(view: Any, num_rows: int, failures: Mapping[float, str]) -> l
             f"Of {num_classes:,} classes, the curves show the {len(view.classes)} most frequent "
             "ones."
         )
-    if failures:
-        values = join([f"α = {alpha_in_words(alpha)}" for alpha in failures])
-        notes.append(
-            f"{values} is left out, because the fit did not stay finite."
-            if len(failures) == 1
-            else f"{values} are left out, because the fits did not stay finite."
-        )
+    if failed:
+        values = join([f"α = {alpha_in_words(alpha)}" for alpha in failed])
+        verb, noun = ("is", "fit") if len(failed) == 1 else ("are", "fits")
+        notes.append(f"{values} {verb} left out, because the {noun} did not stay finite.")
     return notes
 
 

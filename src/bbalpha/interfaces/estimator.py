@@ -113,8 +113,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
             learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
                 and for the other weights and biases of each layer; "auto" does so for the scaled
                 prior.
-            num_samples: Draws of the weights for each minibatch; the paper has 100, the authors'
-                code 50.
+            num_samples: Draws of the weights per minibatch; the paper has 100, its code 50.
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default as many as make 10,000 minibatches.
             learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, a rate that

@@ -46,8 +46,5 @@ class Explorable:
                 "X and y must be the rows that the model was fitted to, because it does not keep "
                 f"them; got {missing}=None."
             )
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self)
         table = Table.of(self, X, y, sample_weight)
-        explore(path, self, table, show=bool(self.verbose), force=force)
+        explore(Path(path), self, table, show=bool(self.verbose), force=force)
