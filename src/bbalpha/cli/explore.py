@@ -131,7 +131,7 @@ def _explore(
     model = new_model(table, settings)
     if not quiet:
         print_facts(facts_before(data, model, num_rows))
-    ids = None if table.id is None else select_column(frame, table.id).to_pylist()
+    ids = () if table.id is None else select_column(frame, table.id).to_pylist()
     rows = Table(table.inputs, table.targets, None, table.target.name, table.encoder, frame, ids)
     with keeping_programs(quiet):
         try:

@@ -52,7 +52,7 @@ class ShownColumn:
     features: np.ndarray
     grid: np.ndarray
     labels: tuple[str, ...]
-    cells: Sequence[Any]
+    cells: Any
     positions: np.ndarray
 
 
@@ -89,8 +89,8 @@ def influential(model: Any, encoder: Any, features: np.ndarray) -> np.ndarray:
     sizes = [1] * features.shape[1]
     if encoder is not None:
         sizes = [len(column.feature_names) for column in _used(encoder)]
-    ends = np.cumsum(sizes)
-    totals = np.add.reduceat(_influence_of_features(model, features), ends - sizes)
+    parts = np.split(_influence_of_features(model, features), np.cumsum(sizes)[:-1])
+    totals = np.array([part.sum() for part in parts])
     return np.argsort(-totals, kind="stable")[:MOST_COLUMNS]
 
 

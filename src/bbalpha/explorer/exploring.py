@@ -45,7 +45,7 @@ class Table:
         name: The name of the target.
         encoder: How the columns of `frame` become features; None if the inputs are the columns.
         frame: The table, if there is an encoder.
-        ids: The name of each row; by default its number, from 1.
+        ids: The name of each row; without them it is called by its number, from 1.
     """
 
     inputs: Any
@@ -54,7 +54,7 @@ class Table:
     name: str = "target"
     encoder: Any = None
     frame: Any = None
-    ids: Sequence[Any] | None = None
+    ids: Sequence[Any] = ()
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None) -> "Table":
@@ -78,7 +78,7 @@ class Table:
             self.name,
             self.encoder,
             frame,
-            [str(row + 1) for row in rows] if ids is None else [ids[row] for row in rows],
+            [ids[row] if len(ids) else row + 1 for row in rows],
         )
 
 
@@ -144,7 +144,7 @@ def _fits(model: Any, table: Table, view: Any, show: bool) -> tuple[dict[float, 
 
 def fitted_at(model: Any, alpha: float, table: Table) -> Any:
     """The model at another α: a clone, fitted to the same rows from the same start."""
-    other = clone(model)
+    other: Any = clone(model)
     other.set_params(alpha=alpha, random_state=model.random_state, verbose=False, warm_start=False)
     if not isinstance(model.random_state, int | np.integer):
         other.set_params(random_state=model._seed)
@@ -282,7 +282,7 @@ class View:
             "covered": scores.covered(left_out, scores.LEVELS),
             "histogram": scores.histogram(left_out),
         }
-        low, high = found.interval.T
+        low, high = found.interval[:, 0], found.interval[:, 1]
         rows = {"predicted": found.mean, "low": low, "high": high}
         return scores.scores_of_numbers(left_out, targets), calibration, rows
 

@@ -47,13 +47,13 @@ class Rows(NamedTuple):
 
     Attributes:
         mean: The predictive mean, or the probabilities of all classes.
-        interval: The ends of the 90 % interval; None for classes.
+        interval: The ends of the 90 % interval; empty for classes.
         noise: The deviation of the noise, or in nats what it adds to the entropy of a class.
         doubt: The same for the uncertainty about the weights.
     """
 
     mean: np.ndarray
-    interval: np.ndarray | None
+    interval: np.ndarray
     noise: np.ndarray
     doubt: np.ndarray
 
@@ -98,7 +98,7 @@ def rows_of(model: Any, features: np.ndarray) -> Rows:
     """What the model says about rows of these features."""
     if is_classifier(model):
         mean, total, noise = _over_draws(model, features, _of_classes)
-        return Rows(_both_classes(mean), None, noise, np.maximum(total - noise, 0))
+        return Rows(_both_classes(mean), np.zeros((0, 2)), noise, np.maximum(total - noise, 0))
     found = _over_draws(model, features, _of_numbers, *tails(INTERVAL))
     mean, noise, doubt, low, high = (column[:, 0] for column in found)
     units = model.target_units_

@@ -561,6 +561,10 @@ function histogramPlot() {
       }, plot.layer));
       plot.first = bar("bin");
       plot.second = isClass ? bar("bin second") : [];
+      if (!isClass) {
+        const level = plot.y(1 / count);
+        shape("line", { class: "diagonal", x1: plot.x(0), x2: plot.x(1), y1: level, y2: level }, plot.layer);
+      }
     },
     show(plot, k) {
       const tall = (low, high) => ({ y: plot.y(high), height: Math.max(0, plot.y(low) - plot.y(high)) });

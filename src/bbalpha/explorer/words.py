@@ -38,11 +38,11 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
     if gain <= error:
         return (
             f"{origin} Rows that are left out are predicted as well as with the best value, "
-            f"{other}, within one standard error: the difference is {gain:.3f} ± {error:.3f} nats "
+            f"{other}, within one standard error: the difference is {gain:.2g} ± {error:.2g} nats "
             "per row."
         )
     return (
-        f"{origin} {other} predicts rows that are left out better, by {gain:.3f} ± {error:.3f} "
+        f"{origin} {other} predicts rows that are left out better, by {gain:.2g} ± {error:.2g} "
         "nats per row."
     )
 
