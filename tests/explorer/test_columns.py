@@ -17,7 +17,7 @@ TEXTS = ["</script><!-- \u2028 & <b>x</b>", "red", "blue"]
 def found(priced):
     _, table = priced
     encoder = table.encoder
-    return columns_of.columns_of_frame(encoder, table.frame, np.arange(len(encoder.columns)))
+    return columns_of.columns_of_frame(encoder, table.frame, range(len(encoder.columns)))
 
 
 def test_columns_are_of_every_kind(found):

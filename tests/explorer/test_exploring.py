@@ -1,5 +1,7 @@
 """Facts about the data of a page: fits at several α, the rows, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -86,15 +88,10 @@ def test_a_power_whose_fit_fails_is_left_out_and_noted(counted, monkeypatch):
 
 def test_an_interrupted_fit_ends_it(counted, monkeypatch):
     model, table = counted
-    stopped = model.posterior_.info._replace(stopped="interrupted")
+    info = replace(model.posterior_.info, stopped="interrupted")
 
     def fit(self, *args):
-        self.posterior_ = bb.Posterior(
-            *(model.posterior_.q, model.posterior_.prior, model.posterior_.hyperparams),
-            *(model.posterior_.alpha, model.posterior_.num_data, model.posterior_.energy),
-            model.posterior_.layout,
-            info=stopped,
-        )
+        self.posterior_ = replace(model.posterior_, info=info)
 
     monkeypatch.setattr(bb.BBAlphaRegressor, "fit", fit)
     with pytest.raises(KeyboardInterrupt):

@@ -62,7 +62,9 @@ def shortened(text: Any) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-def columns_of_matrix(features: np.ndarray, names: Sequence[Any], chosen: Any) -> list[ShownColumn]:
+def columns_of_matrix(
+    features: np.ndarray, names: Sequence[Any], chosen: Sequence[int]
+) -> list[ShownColumn]:
     """The chosen columns of a matrix of numbers."""
     return [
         _number_column(str(names[index]), index, features[:, index], lambda grid: grid[:, None])
@@ -70,7 +72,7 @@ def columns_of_matrix(features: np.ndarray, names: Sequence[Any], chosen: Any) -
     ]
 
 
-def columns_of_frame(encoder: Any, frame: Any, chosen: Any) -> list[ShownColumn]:
+def columns_of_frame(encoder: Any, frame: Any, chosen: Sequence[int]) -> list[ShownColumn]:
     """The chosen columns of a table, with the grids as the encoder turns them into features."""
     found, first = [], 0
     for index, column in enumerate(_used(encoder)):

@@ -198,7 +198,7 @@ class View:
         table = table.some(rows)
         features = checked(model, table.inputs, reset=False)
         ranked = columns_of.influential(model, table.encoder, features)
-        chosen = np.sort(ranked)
+        chosen = np.sort(ranked).tolist()
         if table.encoder is None:
             default = [f"x{number}" for number in range(features.shape[1])]
             names = getattr(model, "feature_names_in_", default)
@@ -213,7 +213,7 @@ class View:
             features,
             evenly_spread(len(features), MOST_ROWS),
             columns,
-            int(np.flatnonzero(chosen == ranked[0])[0]),
+            chosen.index(ranked[0]),
             columns_of.num_columns(table.encoder, features),
             labels,
             _classes_to_show(labels),
