@@ -10,7 +10,7 @@ from bbalpha.explorer.exploring import Table, explored
 NUM_DATA = 60
 SCRIPT = "<script>alert(1)</script>"  # as a name and as a cell
 CLOSING = "</script><!-- \u2028 & <b>x</b>"
-QUICK = {"max_epochs": 4, "num_samples": 4, "num_predictive_samples": 50, "random_state": 0}
+QUICK = {"max_epochs": 40, "num_samples": 4, "num_predictive_samples": 50, "random_state": 0}
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,14 @@ OPTIONS = (
     *("--disable-sync", "--metrics-recording-only", "--remote-debugging-pipe"),
 )
 # The protocol reads from the descriptor 3 and writes to 4.
-START = "import os, sys; r, w = map(int, sys.argv[1:3]); a, b = os.dup(r), os.dup(w); "
-START += "os.dup2(a, 3); os.dup2(b, 4); os.execv(sys.argv[3], sys.argv[3:])"
+START = """
+import os, sys
+from fcntl import F_DUPFD, fcntl
+theirs = [fcntl(int(number), F_DUPFD, 10) for number in sys.argv[1:3]]
+for place, descriptor in enumerate(theirs, start=3):
+    os.dup2(descriptor, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 PATIENCE = 60.0  # seconds for one answer
 
 
@@ -60,7 +66,7 @@ class Browser:
         try:
             self.call("Browser.close")
         finally:
-            os.close(self._out)
+            os.close(self._out)  # which ends it, too
             os.close(self._in)
             self._process.wait(PATIENCE)
 
