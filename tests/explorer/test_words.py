@@ -30,7 +30,12 @@ def test_the_best_alpha_is_said_to_be():
 def test_a_difference_within_its_standard_error_is_no_difference():
     gain = NOISE - NOISE.mean() + 0.05  # standard error 0.1
     reason = reason_in_words(SET, 0.5, {0.0: gain, 0.5: ZEROS})
-    assert "are predicted as well as with the best value, α = 0, within one standard" in reason
+    assert "it predicts rows that are left out as well as the best value, α = 0: the" in reason
+
+
+def test_a_difference_within_the_error_of_the_approximation_is_no_difference():
+    reason = reason_in_words(SET, 0.5, {0.0: NOISE + 0.049, 0.5: NOISE})
+    assert "the scores are approximations, off by about 0.05." in reason
 
 
 def test_a_better_alpha_is_named_with_the_paired_difference():

@@ -43,7 +43,7 @@ function statusText(k) {
   const first = `α = ${alphaText(data.alphas[k])}${chosen}: log-likelihood ${fixed(scores.log_likelihood, 3)} per left-out row; `;
   return first + (isClass
     ? `${percent(scores.accuracy, 1)} right, on average ${percent(scores.confidence, 1)} sure.`
-    : `90 % intervals cover ${percent(scores.coverage_90, 1)}, RMSE ${number(scores.rmse, 3)}.`);
+    : `90\u00a0% intervals cover ${percent(scores.coverage_90, 1)}, RMSE ${number(scores.rmse, 3)}.`);
 }
 
 function showScores(k) {

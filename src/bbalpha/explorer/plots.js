@@ -1,7 +1,7 @@
 // The plots. Each is an object that knows its axes, draws its marks once for a size, and moves them
 // when α changes. `places` are the pixels of the rows, so that any row can be marked in every plot.
 
-const INTERVAL = "90 % interval";
+const INTERVAL = "90\u00a0% interval";
 const rows = data.rows;
 const numRows = rows.id.length;
 const fitRows = (k) => data.fits[k].rows;
@@ -220,11 +220,11 @@ function alongPlot() {
     control: choose,
     caption: isClass
       ? "The average prediction if every row had this value, the other columns as they are. " +
-        `The band is doubt: 90 % of the networks that the model thinks possible. ${two
+        `The band is doubt: 90\u00a0% of the networks that the model thinks possible. ${two
           ? "Dots are rows, colored by what was observed."
           : "Dots are rows, at the probability of the class that was observed."}`
       : "The average prediction if every row had this value, the other columns as they are. Doubt " +
-        "covers 90 % of the networks that the model thinks possible; the interval is for a new " +
+        "covers 90\u00a0% of the networks that the model thinks possible; the interval is for a new " +
         "observation.",
     axes() {
       const { grid, kind, log, labels } = column();
@@ -377,7 +377,7 @@ function predictedPlot() {
   return {
     id: "predicted",
     title: "Predicted and observed",
-    caption: "Each row as the model predicts it, with its 90 % interval; on the dashed line the " +
+    caption: "Each row as the model predicts it, with its 90\u00a0% interval; on the dashed line the " +
       "prediction is right. The model was fitted to these rows.",
     axes: () => ({
       x: { scale: (from, to) => linear(...range(typical(rows.observed)), from, to), label: `observed ${data.target}` },
@@ -403,7 +403,7 @@ function predictedPlot() {
       const fit = fitRows(k);
       const inside = rows.observed.filter((y, row) => y >= fit.low[row] && y <= fit.high[row]).length;
       return `Predicted against observed ${data.target} at α = ${alphaText(data.alphas[k])}: ` +
-        `${inside} of ${numRows} rows lie in their 90 % interval. The table of rows has the numbers.`;
+        `${inside} of ${numRows} rows lie in their 90\u00a0% interval. The table of rows has the numbers.`;
     },
   };
 }
@@ -447,7 +447,7 @@ function doubtPlot() {
 
 // Calibration --------------------------------------------------------------------------------------
 
-const Z90 = 1.645; // 90 % of a Gaussian lies within this many standard deviations
+const Z90 = 1.645; // 90\u00a0% of a Gaussian lies within this many standard deviations
 const chance = (share) => Z90 * Math.sqrt(Math.max(0, share * (1 - share)) / data.scored);
 const within = (share) => Math.min(1, Math.max(0, share));
 const shares = (label) => ({ scale: (from, to) => linear(0, 1, from, to, (share) => percent(share)), label });
@@ -479,8 +479,8 @@ function calibrationPlot() {
     key: () => [["line", "line", "model"], ["rect", "chance", "calibrated, 90 %"]],
     say(k) {
       const { scores } = data.fits[k];
-      return `Calibration at α = ${alphaText(data.alphas[k])}: 50 % intervals hold ` +
-        `${percent(scores.coverage_50)} of the rows, 90 % intervals ${percent(scores.coverage_90)}.`;
+      return `Calibration at α = ${alphaText(data.alphas[k])}: 50\u00a0% intervals hold ` +
+        `${percent(scores.coverage_50)} of the rows, 90\u00a0% intervals ${percent(scores.coverage_90)}.`;
     },
     table: (k) => [["level", "rows inside"], levels.map((level, at) =>
       [percent(level, 1), percent(data.fits[k].calibration.covered[at], 1)])],

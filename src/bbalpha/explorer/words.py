@@ -7,6 +7,7 @@ import numpy as np
 
 from bbalpha import metrics
 from bbalpha.interfaces.settings import ENOUGH_LABELS, ENOUGH_ROWS
+from bbalpha.interfaces.verdict import MARGIN
 from bbalpha.tables.messages import join
 
 FRACTIONS = {0.25: "¼", 0.5: "½", 0.75: "¾"}
@@ -35,11 +36,11 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
     with np.errstate(invalid="ignore"):
         gain, error = float(difference.mean()), metrics.standard_error(difference)
     other = f"α = {alpha_in_words(best)}"
-    if gain <= error:
+    if gain <= max(error, MARGIN):
         return (
-            f"{origin} Rows that are left out are predicted as well as with the best value, "
-            f"{other}, within one standard error: the difference is {gain:.2g} ± {error:.2g} nats "
-            "per row."
+            f"{origin} As far as the scores can tell, it predicts rows that are left out as well as "
+            f"the best value, {other}: the difference is {gain:.2g} ± {error:.2g} nats per row, and "
+            f"the scores are approximations, off by about {MARGIN:g}."
         )
     return (
         f"{origin} {other} predicts rows that are left out better, by {gain:.2g} ± {error:.2g} "
