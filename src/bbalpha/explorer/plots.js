@@ -447,7 +447,7 @@ function doubtPlot() {
 
 // Calibration --------------------------------------------------------------------------------------
 
-const Z90 = 1.645; // 90\u00a0% of a Gaussian lies within this many standard deviations
+const Z90 = 1.645; // 90 % of a Gaussian lies within this many standard deviations
 const chance = (share) => Z90 * Math.sqrt(Math.max(0, share * (1 - share)) / data.scored);
 const within = (share) => Math.min(1, Math.max(0, share));
 const shares = (label) => ({ scale: (from, to) => linear(0, 1, from, to, (share) => percent(share)), label });

@@ -38,9 +38,9 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
     other = f"α = {alpha_in_words(best)}"
     if gain <= max(error, MARGIN):
         return (
-            f"{origin} As far as the scores can tell, it predicts rows that are left out as well as "
-            f"the best value, {other}: the difference is {gain:.2g} ± {error:.2g} nats per row, and "
-            f"the scores are approximations, off by about {MARGIN:g}."
+            f"{origin} As far as the scores can tell, it predicts rows that are left out as well "
+            f"as the best value, {other}: the difference is {gain:.2g} ± {error:.2g} nats per row, "
+            f"and the scores are approximations, off by about {MARGIN:g}."
         )
     return (
         f"{origin} {other} predicts rows that are left out better, by {gain:.2g} ± {error:.2g} "
