@@ -6,7 +6,7 @@ BENCH := .venv-bench
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz docs bench lint format
+.PHONY: help demo test slow fuzz docs bench lint format chromium
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -14,7 +14,7 @@ help:  ## list the targets
 demo: $(VENV)/.package  ## fit and evaluate by command line, then compare values of α
 	@$(BIN)/python examples/demo.py
 
-test: lint  ## lint, check types, run all tests and doctests except the slow ones
+test: lint chromium  ## lint, check types, run all tests and doctests except the slow ones
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 slow: $(VENV)/.dev  ## run the slow tests
@@ -30,6 +30,16 @@ docs: $(VENV)/.docs  ## build the documentation into site/, without the network
 
 bench: $(BENCH)/.package  ## time bbalpha against its peers and write docs/benchmarks.md
 	$(BENCH)/bin/python benchmarks
+
+# The tests of the explorer's page need a browser; without one they are skipped.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+		command -v $$name > /dev/null && exit 0; \
+	done; \
+	[ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null || exit 0; \
+	echo "Installing Chromium ..."; \
+	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y chromium; } \
+		> /dev/null 2>&1 || echo "Chromium could not be installed; the tests that need it are skipped."
 
 lint: $(VENV)/.dev  ## ruff and basedpyright, changing nothing
 	$(BIN)/ruff check --quiet

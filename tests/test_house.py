@@ -32,15 +32,17 @@ ROOMS = [
     "message_passing",
     "tables",
     "interfaces",
+    "explorer",
     "cli",
     "__main__",
 ]
-# Imports against that order, made inside a function: a posterior writes itself to a file, and a run
-# is kept if it is to be.
+# Imports against that order, made inside a function: a posterior writes itself to a file, a run is
+# kept if it is to be, and an estimator writes a page about itself.
 DEFERRED = {
     ("posterior", "files/posterior_file"),
     ("planning", "runtime/checkpoints"),
     ("planning", "runtime/fingerprints"),
+    ("interfaces/explorable", "explorer/exploring"),
 }
 
 # A module of the method without public names, and the module before which to read it.
@@ -68,7 +70,13 @@ LAZY = {
 
 LONGEST_FILE, LONGEST_BODY, MOST_ARGUMENTS = 400, 40, 10
 # The public face outside `bbalpha.__all__`: the options of a command, the settings of estimators.
-MANY_ARGUMENTS = {"fit_table", "compare_table", "run_experiments", "Estimator.__init__"}
+MANY_ARGUMENTS = {
+    "fit_table",
+    "compare_table",
+    "explore_table",
+    "run_experiments",
+    "Estimator.__init__",
+}
 
 # Test files about the repository as a whole, rather than about a module of the same name.
 FUZZERS = {"fuzz/test_fuzz_models", "fuzz/test_fuzz_tables"}
@@ -196,6 +204,8 @@ def test_imports_flow_one_way(module):
         ("engine/draws", "from bbalpha.engine.epochs import run_steps", "engine/epochs"),
         ("posterior", "from bbalpha.files.posterior_file import read", "files/posterior_file"),
         ("files/model_file", "from bbalpha.cli import app", "cli"),
+        ("interfaces/verdict", "from bbalpha.explorer.page import page", "explorer/page"),
+        ("explorer/page", "from bbalpha.cli.paths import replacing", "cli/paths"),
     ],
 )
 def test_an_import_against_the_order_is_found(module, source, imported):

@@ -40,7 +40,8 @@ def test_the_pull_of_a_row_on_gaussian_outputs_is_undone_exactly(alpha):
     likelihood = bb.Gaussian(jnp.log(jnp.array([noise])))
     targets = jnp.full((1, 1), target)
     results = outputs, likelihood.log_prob(outputs, targets), targets[None]
-    found = verdict._with_and_without(likelihood, jnp.array(alpha), jnp.array(1.0), results)
+    settings = likelihood, jnp.array(alpha), jnp.array(1.0)
+    found = verdict._without(verdict._scores, *settings, results)
     pull = variance * (target - mean) / (noise + alpha * variance)  # v ∂M_α/∂mean
     for score, center in zip(found, (mean, mean - pull), strict=True):
         expected = norm.logpdf(target, center, math.sqrt(variance + noise))

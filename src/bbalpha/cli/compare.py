@@ -16,6 +16,7 @@ from bbalpha.cli.options import (
     SkipMissingTarget,
     Task,
     Text,
+    TrainingData,
     choice,
     finite_number,
     numbers,
@@ -35,9 +36,7 @@ REFERENCES = ("auto", "nuts", "importance", "none")
 
 
 def compare_table(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
-    ],
+    data: TrainingData,
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column to predict: a number or two classes.")
     ],

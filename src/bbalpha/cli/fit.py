@@ -8,16 +8,23 @@ import typer
 
 from bbalpha.cli.doors import INTERRUPTED
 from bbalpha.cli.options import (
-    MAX_SEED,
+    LIKELIHOODS,
+    Alpha,
     DayFirst,
     Drop,
+    Epochs,
+    Hidden,
     Id,
     Json,
+    LikelihoodName,
     Missing,
     Quiet,
+    Seed,
     SkipMissingTarget,
+    TargetColumn,
     Task,
     Text,
+    TrainingData,
     choice,
     finite_number,
     hidden_sizes,
@@ -28,56 +35,20 @@ from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.engine.limits import MOST, MOST_SAMPLES
-from bbalpha.interfaces.limits import LARGEST_ALPHA, POSITIVE
+from bbalpha.interfaces.limits import POSITIVE
 
-LIKELIHOODS = {
-    "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
-    "classification": ("softmax", "probit"),
-}
 PRIORS = ("scaled", "paper")
 
 
 # An option that is not given leaves the choice to the estimator, except for the seed: the same
 # command gives the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
-    ],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            metavar="NUMBER",
-            parser=finite_number("--alpha", below=LARGEST_ALPHA),
-            help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
-            "default, ½ or, for few rows, 0.",
-        ),
-    ] = None,
-    hidden: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Units of each hidden layer, such as 100,50; none for a linear model; by default "
-            "50.",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            parser=whole_number("--epochs", 1, MOST),
-            help="Passes over the data; by default 100, or as many as make at least 5,000 and at "
-            "most 10,000 minibatches.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="NUMBER",
-            parser=whole_number("--seed", 0, MAX_SEED),
-            help="The same seed gives the same model.",
-        ),
-    ] = 0,
+    data: TrainingData,
+    target: TargetColumn,
+    alpha: Alpha = None,
+    hidden: Hidden = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -96,17 +67,7 @@ def fit_table(
         typer.Option(metavar="FILE", help="Draw the fit to the training data (PNG, PDF or SVG)."),
     ] = None,
     task: Task = None,
-    likelihood: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            parser=choice("--likelihood", ("auto", *sum(LIKELIHOODS.values(), ()))),
-            help="For numbers: heteroscedastic, gaussian or student_t; for counts: poisson or "
-            "negative_binomial; for classes: softmax or probit. The default, auto, is "
-            "negative_binomial for numbers that look like counts, heteroscedastic for others, and "
-            "softmax.",
-        ),
-    ] = None,
+    likelihood: LikelihoodName = None,
     text: Text = None,
     drop: Drop = None,
     id: Id = None,
@@ -212,9 +173,14 @@ def fit_table(
     check_input(data)
     started = time.perf_counter()
 
-    from bbalpha.cli.training_table import check_likelihood, intake, model_name, read_training_table
+    from bbalpha.cli.training_table import (
+        check_likelihood,
+        intake,
+        output_name,
+        read_training_table,
+    )
 
-    path = output or model_name(data)
+    path = output or output_name(data, ".safetensors")
     _check_outputs(data, path, plot, checkpoint)
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table = read_training_table(data, columns, quiet or json)

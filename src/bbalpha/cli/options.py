@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from bbalpha.cli.doors import Refusal
-from bbalpha.interfaces.limits import LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS
+from bbalpha.engine.limits import MOST
+from bbalpha.interfaces.limits import LARGEST_ALPHA, LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS
 
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 LONGEST = 200  # letters of a wrong value that are repeated
@@ -128,6 +129,58 @@ def _shown(value: Any) -> str:
     return short.repr(value)
 
 
+LIKELIHOODS = {
+    "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
+    "classification": ("softmax", "probit"),
+}
+TrainingData = Annotated[
+    Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
+]
+TargetColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        metavar="NUMBER",
+        parser=finite_number("--alpha", below=LARGEST_ALPHA),
+        help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
+        "default, ½ or, for few rows, 0.",
+    ),
+]
+Hidden = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Units of each hidden layer, such as 100,50; none for a linear model; by default 50.",
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        parser=whole_number("--epochs", 1, MOST),
+        help="Passes over the data; by default 100, or as many as make at least 5,000 and at "
+        "most 10,000 minibatches.",
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="NUMBER",
+        parser=whole_number("--seed", 0, MAX_SEED),
+        help="The same seed gives the same model.",
+    ),
+]
+LikelihoodName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        parser=choice("--likelihood", ("auto", *sum(LIKELIHOODS.values(), ()))),
+        help="For numbers: heteroscedastic, gaussian or student_t; for counts: poisson or "
+        "negative_binomial; for classes: softmax or probit. The default, auto, is "
+        "negative_binomial for numbers that look like counts, heteroscedastic for others, and "
+        "softmax.",
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
 NewData = Annotated[
     Path,

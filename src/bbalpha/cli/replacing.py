@@ -19,8 +19,12 @@ def check_replaceable(path: Path, table: Any) -> None:
         table: The training table of the new model.
     """
     found = _difference(path, table)
-    if found is None:
-        return
+    if found is not None:
+        ask_or_refuse(path, found)
+
+
+def ask_or_refuse(path: Path, found: str) -> None:
+    """Ask on a terminal, and refuse elsewhere, to replace a file that holds something found."""
     if _on_terminal():
         if typer.confirm(f"{path} holds {found}. Replace it?", err=True):
             return

@@ -51,7 +51,7 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     # Until the model is on disk, Ctrl-C ends the training and not the process.
     with deferred(signal.SIGINT) as arrived:
         with rehearsal or nullcontext():
-            info = _fit(model, table, files.checkpoint)
+            info = fit_or_refuse(model, table, files.checkpoint)
             say_when_leaving(".")  # the file may be there or not
             write_model(files.model, model)
         was_interrupted = arrived() is not None
@@ -62,8 +62,17 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     return info, compiling.seconds
 
 
-def _fit(model: Model, table: TrainingTable, checkpoint: Path | None) -> FitInfo:
-    """Fit the model to the table; return the record of the fit, which has taken a step."""
+def fit_or_refuse(
+    model: Model, table: TrainingTable, checkpoint: Path | None = None, product: str = "model"
+) -> FitInfo:
+    """Fit the model to the table; return the record of the fit, which has taken a step.
+
+    Args:
+        model: The model.
+        table: The rows to fit it to.
+        checkpoint: The folder of checkpoints, if any.
+        product: What the command would have written, for the sentence after Ctrl-C.
+    """
     try:
         with refusing(ValueError, OSError), warnings.catch_warnings():
             # The command says it itself, with its own options.
@@ -75,10 +84,10 @@ def _fit(model: Model, table: TrainingTable, checkpoint: Path | None) -> FitInfo
             "a smaller --learning-rate or --alpha often helps."
         ) from None
     except KeyboardInterrupt:
-        raise _nothing_reached() from None
+        raise _nothing_reached(product) from None
     info = model.estimator.posterior_.info
     if info.num_steps == 0:
-        raise _nothing_reached()
+        raise _nothing_reached(product)
     if info.stopped == "finished" and not info.converged:
         warn(
             f"fit did not converge in {count(model.estimator.n_iter_, 'epoch')}: the energy was "
@@ -155,8 +164,8 @@ def _scores(verdict: Verdict) -> dict[str, Any]:
     return {"rows": verdict.num_rows} | {name: getattr(verdict, name) for name in names}
 
 
-def _nothing_reached() -> typer.Exit:
-    note("Interrupted before the first step; no model was written.")
+def _nothing_reached(product: str) -> typer.Exit:
+    note(f"Interrupted before the first step; no {product} was written.")
     return typer.Exit(INTERRUPTED)
 
 

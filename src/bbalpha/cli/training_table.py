@@ -107,8 +107,15 @@ class NewRows(NamedTuple):
 
 def read_training_table(data: Path, intake: Intake, quiet: bool = False) -> TrainingTable:
     """Read a file and encode it as the options say; refuse it if that is not possible."""
+    return read_training_table_and_frame(data, intake, quiet)[0]
+
+
+def read_training_table_and_frame(
+    data: Path, intake: Intake, quiet: bool = False
+) -> tuple[TrainingTable, Any]:
+    """`read_training_table`, and the rows as they stand in the file."""
     frame, target = _read(data, intake, quiet)
-    return _encoded(frame, target, intake)
+    return _encoded(frame, target, intake), frame
 
 
 def read_split_table(
@@ -196,9 +203,9 @@ def check_likelihood(name: str | None, names: Sequence[str], table: TrainingTabl
         )
 
 
-def model_name(data: Path) -> Path:
-    """The name of a model file: the name of the table, with another suffix."""
+def output_name(data: Path, suffix: str) -> Path:
+    """The name of a model file or a page: the name of the table, with another suffix."""
     name = Path(data.name)
     if name.suffix.lower() in COMPRESSED_SUFFIXES:
         name = name.with_suffix("")
-    return name.with_suffix(".safetensors")
+    return name.with_suffix(suffix)

@@ -114,7 +114,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
 
     def decompose(self, X: Any) -> Uncertainty:
         """The entropy of every row's label, split into noise and uncertainty about the weights."""
-        total, aleatoric = self._summary(X, _entropies)
+        total, aleatoric = self._summary(X, entropies)
         return Uncertainty(total, aleatoric, np.maximum(total - aleatoric, 0))
 
     def _validated(
@@ -214,7 +214,7 @@ def _normalized(partial_sums: np.ndarray) -> np.ndarray:
     return sums / sums.sum(axis=1, keepdims=True)
 
 
-def _entropies(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
+def entropies(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
     """The entropy of the averaged probabilities, and the average entropy."""
     probabilities = _probabilities(likelihood, outputs)
     return _entropy(jnp.mean(probabilities, axis=0)), jnp.mean(_entropy(probabilities), axis=0)

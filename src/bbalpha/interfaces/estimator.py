@@ -27,6 +27,7 @@ from bbalpha.engine.checks import check_counts
 from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.door import checked, checked_weights
+from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import (
@@ -63,7 +64,7 @@ from bbalpha.posterior import Posterior, map_rows
 Self = TypeVar("Self", bound="Estimator")
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(Explorable, BaseEstimator, ABC):
     """A Bayesian neural network trained with BB-α; the base of the two estimators."""
 
     n_features_in_: int
@@ -113,13 +114,10 @@ class Estimator(BaseEstimator, ABC):
             learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
                 and for the other weights and biases of each layer; "auto" does so for the scaled
                 prior.
-            num_samples: Draws of the weights for each minibatch, in pairs of opposite noise; the
-                paper has 100 without pairs, the authors' code 50.
+            num_samples: Draws of the weights per minibatch, in pairs of opposite noise.
             batch_size: Rows per minibatch.
-            max_epochs: Passes over the data; by default 100, or as many as make at least 5,000
-                and at most 10,000 minibatches.
-            learning_rate: A constant rate for Adam (the paper's is 1e-3); by default, it is
-                7e-3 and falls to 0 at the end.
+            max_epochs: Passes over the data; by default 100, within 5,000 and 10,000 minibatches.
+            learning_rate: A constant rate for Adam; by default 7e-3, which falls to 0 at the end.
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
             validation_fraction: Fraction of the rows to hold out for early stopping.
             patience: Epochs to wait for an improvement.

@@ -166,7 +166,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     def decompose(self, X: Any) -> Uncertainty:
         """The predictive variance of every row, split into noise and uncertainty about weights."""
-        parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, _variances)]
+        parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, variances)]
         parts = checked_summary((parts[0] + parts[1], *parts), self.posterior_.hyperparams)
         return Uncertainty(*map(self._shaped, parts))
 
@@ -302,7 +302,7 @@ def _moments(likelihood: Likelihood, outputs: Array, *tails: Array) -> tuple[Arr
     return (*moments, quantiles_at_tails(likelihood, outputs, *tails)) if tails else moments
 
 
-def _variances(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
+def variances(likelihood: Likelihood, outputs: Array) -> tuple[Array, Array]:
     """The noise variance, and the variance of the mean over the draws."""
     noise = jnp.mean(likelihood.variance(outputs), axis=0)
     return noise, jnp.var(likelihood.mean(outputs), axis=0)

@@ -11,6 +11,7 @@ a factor from `freedom.py`. Importance weights 1/p(yₙ|θ) would often fail: q 
 directions of the weights that a few draws would take all the weight.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,12 +128,22 @@ def judged_rows(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Inputs in the units of the network and targets in those of the user, of the rows to score."""
     check_is_fitted(model)
     X, y = model._validated(X, y, reset=False)
-    if len(X) < FEWEST_ROWS:
-        rule = f"at least {FEWEST_ROWS} rows to leave one out"
-        raise ValueError(f"X must have {rule}; got {len(X)}.")
-    most = MOST_ROWS if X.shape[1] <= MANY_COLUMNS else FEWER_ROWS
-    rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(int)
+    rows = rows_to_judge(*X.shape)
     return model.input_units_.transform(X[rows]), y[rows]
+
+
+def rows_to_judge(num_rows: int, num_features: int) -> np.ndarray:
+    """The numbers of the rows that are scored: all or, of many, some that are evenly spread."""
+    if num_rows < FEWEST_ROWS:
+        rule = f"at least {FEWEST_ROWS} rows to leave one out"
+        raise ValueError(f"X must have {rule}; got {num_rows}.")
+    most = MOST_ROWS if num_features <= MANY_COLUMNS else FEWER_ROWS
+    return evenly_spread(num_rows, most)
+
+
+def evenly_spread(num_rows: int, most: int) -> np.ndarray:
+    """The numbers of `most` evenly spread rows, or of all rows if there are no more."""
+    return np.linspace(0, num_rows - 1, min(num_rows, most)).astype(int)
 
 
 def scores_of_rows(
@@ -142,15 +153,30 @@ def scores_of_rows(
 
     It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
     """
-    likelihood, units = model.posterior_.hyperparams, model.target_units_
-    factor = real_pull(model, inputs) if hasattr(model, "classes_") else 1.0
-    args = (likelihood, model.posterior_.alpha, jnp.asarray(factor))
-    summary = eqx.Partial(_with_and_without, *args)
-    scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
-    rows = Dataset(inputs, units.transform(targets))
-    found = model._over_draws(eqx.Partial(_with_targets, scored_model), rows, summary)
-    training, held_out = (scores - float(units.log_scale) for scores in found)
+    found = summary_without(model, inputs, targets, _scores)
+    training, held_out = (scores - float(model.target_units_.log_scale) for scores in found)
     return training, held_out
+
+
+def summary_without(
+    model: Any, inputs: np.ndarray, targets: np.ndarray, function: Callable[..., Any]
+) -> Any:
+    """A summary of all draws for every row, if the row is left out.
+
+    Args:
+        model: A fitted estimator.
+        inputs: As `judged_rows` returns them.
+        targets: Likewise.
+        function: Takes the likelihood, the log-likelihoods with the row, the outputs without it,
+            and the targets, in the units of the network.
+    """
+    likelihood = model.posterior_.hyperparams
+    factor = real_pull(model, inputs) if hasattr(model, "classes_") else 1.0
+    args = (function, likelihood, model.posterior_.alpha, jnp.asarray(factor))
+    summary = eqx.Partial(_without, *args)
+    scored_model = eqx.Partial(scored_model_of(model.activation), likelihood)
+    rows = Dataset(inputs, model.target_units_.transform(targets))
+    return model._over_draws(eqx.Partial(_with_targets, scored_model), rows, summary)
 
 
 def _simple_scores(
@@ -177,10 +203,14 @@ def _with_targets(scored_model: Any, params: Any, rows: Dataset) -> tuple[Array,
     return (*scored_model(params, rows), rows.targets)
 
 
-def _with_and_without(
-    likelihood: Any, alpha: Float[Array, ""], factor: Float[Array, ""], results: tuple[Array, ...]
-) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
-    """The log-density of every row, and the same with the pull of the row undone."""
+def _without(
+    function: Callable[..., Any],
+    likelihood: Any,
+    alpha: Float[Array, ""],
+    factor: Float[Array, ""],
+    results: tuple[Array, ...],
+) -> Any:
+    """The function of the outputs of every row, with the pull of the row undone."""
     outputs, log_likelihoods, targets = results
     centered = outputs - outputs.mean(axis=0, keepdims=True)
     weights = jax.nn.softmax(alpha * log_likelihoods, axis=0)
@@ -188,5 +218,11 @@ def _with_and_without(
     is_zero = jnp.abs(alpha) < ZERO
     pulls = jnp.where(is_zero, slopes / len(outputs), weights / jnp.where(is_zero, 1.0, alpha))
     shift = jnp.sum(pulls[..., None] * centered, axis=0, keepdims=True)  # Δₙ
-    without = likelihood.log_prob(outputs - factor * shift, targets[0])
-    return log_mean_exp(log_likelihoods), log_mean_exp(without)
+    return function(likelihood, log_likelihoods, outputs - factor * shift, targets[0])
+
+
+def _scores(
+    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
+) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
+    """The log-density of every row, and the same without the row."""
+    return log_mean_exp(log_likelihoods), log_mean_exp(likelihood.log_prob(outputs, targets))

@@ -1,0 +1,313 @@
+"""Exploring: the model is fitted at several α, and what it says at each becomes the data of a page.
+
+The data are plain numbers and texts, as `page` writes them. Scores and calibration are of rows that
+are left out (`interfaces.verdict`); predictions are shown of the rows as they are.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from bbalpha.engine.progress import progress_bar
+from bbalpha.explorer import columns as columns_of
+from bbalpha.explorer import outcomes, scores
+from bbalpha.explorer.columns import ShownColumn, shortened
+from bbalpha.explorer.page import check_replaceable, write_page
+from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_words
+from bbalpha.fitting import NonFiniteEnergyError
+from bbalpha.interfaces.door import checked
+from bbalpha.interfaces.finite import NonFinitePredictionError
+from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.verdict import evenly_spread, rows_to_judge
+
+ALPHAS = (-1.0, 0.0, 0.25, 0.5, 1.0)  # besides the model's own
+SAME = 1e-9  # difference of two α that are the same
+MOST_ROWS = 500  # that the page shows
+MOST_CLASSES = 6  # whose curves it shows
+FAILURES = (NonFiniteEnergyError, NonFinitePredictionError)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows that a model was fitted to.
+
+    Attributes:
+        inputs: What the model's `fit` took.
+        targets: Likewise.
+        sample_weight: Likewise.
+        name: The name of the target.
+        encoder: How the columns of `frame` become features; None if the inputs are the columns.
+        frame: The table, if there is an encoder.
+        ids: The name of each row; without them it is called by its number, from 1.
+    """
+
+    inputs: Any
+    targets: Any
+    sample_weight: Any = None
+    name: str = "target"
+    encoder: Any = None
+    frame: Any = None
+    ids: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None) -> "Table":
+        """The table that a model was fitted to in Python."""
+        check_is_fitted(model)
+        encoder, frame = model.encoder_, None
+        if encoder is not None:
+            encoder, frame = encoder.encoder_, encoder._frame(X, reset=False)
+        name = getattr(y, "name", None)
+        return cls(X, y, sample_weight, "target" if name is None else str(name), encoder, frame)
+
+    def some(self, rows: np.ndarray) -> "Table":
+        """The table of these rows only, without weights."""
+        frame, ids = self.frame, self.ids
+        if frame is not None:
+            frame = frame.take(rows) if hasattr(frame, "column_names") else frame.iloc[rows]
+        return Table(
+            _safe_indexing(self.inputs, rows),
+            _safe_indexing(self.targets, rows),
+            None,
+            self.name,
+            self.encoder,
+            frame,
+            [ids[row] if len(ids) else row + 1 for row in rows],
+        )
+
+
+def explore(path: Path, model: Any, table: Table, *, show: bool, force: bool) -> None:
+    """Write the page of a fitted model.
+
+    Args:
+        path: The page. A file that is not such a page is replaced only with `force`.
+        model: The estimator.
+        table: The rows that it was fitted to.
+        show: Whether to show a progress bar, if standard error is a terminal.
+        force: Whether to replace the file whatever it holds.
+
+    Raises:
+        ValueError: If the file must stay, or if the table does not suit the model or a page.
+        KeyboardInterrupt: If a fit is interrupted; then nothing is written.
+    """
+    if not force:
+        check_replaceable(path)
+    write_page(path, explored(model, table, show))
+
+
+def explored(model: Any, table: Table, show: bool) -> dict[str, Any]:
+    """The data of the page of a fitted model.
+
+    Raises:
+        ValueError: If the table does not suit the model or a page.
+        KeyboardInterrupt: If a fit is interrupted.
+    """
+    if getattr(model, "n_outputs_", 1) > 1:
+        raise ValueError(f"y must have one column for a page; got {model.n_outputs_}.")
+    view = View.of(model, table)
+    own = float(model.posterior_.alpha)
+    found, failed = _fits(model, table, view, show)
+    held_out = {alpha: left_out.held_out for alpha, (_, left_out) in found.items()}
+    num_rows = _num_rows(table.inputs)
+    return view.facts(model) | {
+        "rows_in_all": num_rows,
+        "alphas": list(found),
+        "chosen": list(found).index(own),
+        "reason": reason_in_words(model, own, held_out),
+        "notes": notes_in_words(view, num_rows, failed),
+        "fits": [fit for fit, _ in found.values()],
+    }
+
+
+def _fits(model: Any, table: Table, view: Any, show: bool) -> tuple[dict[float, Any], list[float]]:
+    """What the model says at every α, and the values of α at which the fit did not stay finite."""
+    own, failed, found = float(model.posterior_.alpha), [], {}
+    alphas = _alphas(model)
+    with progress_bar(show, "values of α", len(alphas)) as update:
+        for number, alpha in enumerate(alphas):
+            update(number, f"α = {alpha_in_words(alpha)}")
+            try:
+                fit = model if alpha == own else fitted_at(model, alpha, table)
+                found[alpha] = view.of_fit(fit)
+            except FAILURES:
+                if alpha == own:
+                    raise
+                failed.append(alpha)
+    return found, failed
+
+
+def fitted_at(model: Any, alpha: float, table: Table) -> Any:
+    """The model at another α: a clone, fitted to the same rows from the same start."""
+    other: Any = clone(model)
+    other.set_params(alpha=alpha, random_state=model.random_state, verbose=False, warm_start=False)
+    if not isinstance(model.random_state, int | np.integer):
+        other.set_params(random_state=model._seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the page says whether a fit has converged
+        other.fit(table.inputs, table.targets, table.sample_weight)
+    if other.posterior_.info.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return other
+
+
+def _num_rows(inputs: Any) -> int:
+    return inputs.shape[0] if hasattr(inputs, "shape") else len(inputs)
+
+
+def _alphas(model: Any) -> list[float]:
+    """The values of α to compare, the model's own among them."""
+    own, most = float(model.posterior_.alpha), float(model.posterior_.num_data)
+    others = [alpha for alpha in ALPHAS if abs(alpha - own) > SAME and alpha <= most]
+    return sorted([own, *others])
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows and columns of the page, which are the same for all α.
+
+    Attributes:
+        table: The rows that are scored.
+        features: Their features.
+        shown: The numbers of those that are shown.
+        columns: The columns that are shown.
+        first: The number of the most influential of them.
+        num_columns: How many columns there are.
+        labels: The number of each row's class; empty for numbers.
+        classes: The numbers of the classes whose curves are shown.
+    """
+
+    table: Table
+    features: np.ndarray
+    shown: np.ndarray
+    columns: list[ShownColumn]
+    first: int
+    num_columns: int
+    labels: np.ndarray
+    classes: np.ndarray
+
+    @classmethod
+    def of(cls, model: Any, table: Table) -> "View":
+        """The view of the rows of a table, or of some of many."""
+        rows = rows_to_judge(_num_rows(table.inputs), model.input_units_.mean.size)
+        table = table.some(rows)
+        features = checked(model, table.inputs, reset=False)
+        ranked = columns_of.influential(model, table.encoder, features)
+        chosen = np.sort(ranked).tolist()
+        if table.encoder is None:
+            default = [f"x{number}" for number in range(features.shape[1])]
+            names = getattr(model, "feature_names_in_", default)
+            columns = columns_of.columns_of_matrix(features, names, chosen)
+        else:
+            columns = columns_of.columns_of_frame(table.encoder, table.frame, chosen)
+        labels = np.zeros(0, int)
+        if outcomes.is_classifier(model):
+            labels = np.searchsorted(model.classes_, np.asarray(table.targets))
+        return cls(
+            table,
+            features,
+            evenly_spread(len(features), MOST_ROWS),
+            columns,
+            chosen.index(ranked[0]),
+            columns_of.num_columns(table.encoder, features),
+            labels,
+            _classes_to_show(labels),
+        )
+
+    def facts(self, model: Any) -> dict[str, Any]:
+        """What is the same for all α."""
+        is_classes = outcomes.is_classifier(model)
+        targets = np.asarray(self.table.targets)[self.shown]
+        kind = "class" if is_classes else "count" if model.likelihood_ in COUNTS else "number"
+        classes = [shortened(model.classes_[each]) for each in self.classes] if is_classes else []
+        return {
+            "target": shortened(self.table.name),
+            "kind": kind,
+            "classes": classes,
+            "num_classes": len(model.classes_) if is_classes else 0,
+            "scored": len(self.features),
+            "num_columns": self.num_columns,
+            "first": self.first,
+            "columns": [
+                {
+                    "name": shortened(column.name),
+                    "kind": column.kind,
+                    "unit": column.unit,
+                    "log": column.is_log,
+                    "labels": list(column.labels),
+                    "grid": column.grid,
+                }
+                for column in self.columns
+            ],
+            "rows": {
+                "id": [shortened(self.table.ids[row]) for row in self.shown],
+                "observed": list(map(shortened, targets)) if is_classes else targets.astype(float),
+                **{
+                    f"cell{number}": [column.cells[row] for row in self.shown]
+                    for number, column in enumerate(self.columns)
+                },
+                **{
+                    f"place{number}": column.positions[self.shown]
+                    for number, column in enumerate(self.columns)
+                    if column.labels
+                },
+            },
+        }
+
+    def of_fit(self, fit: Any) -> tuple[dict[str, Any], outcomes.RowsLeftOut]:
+        """What one fit says, and its outcomes on the rows that are left out."""
+        left_out = outcomes.left_out(fit, self.table.inputs, self.table.targets)
+        background = self.features[evenly_spread(len(self.features), outcomes.NUM_BACKGROUND)]
+        curves = outcomes.curves_along(fit, self.columns, background, self.classes)
+        found = outcomes.rows_of(fit, self.features[self.shown])
+        about = self._about_classes if outcomes.is_classifier(fit) else self._about_numbers
+        own_scores, calibration, rows = about(fit, left_out, found)
+        converged = bool(fit.posterior_.info.converged)
+        return {
+            "scores": own_scores | {"converged": converged},
+            "calibration": calibration,
+            "rows": rows | {"noise": found.noise, "doubt": found.doubt},
+            "curves": [curve._asdict() for curve in curves],
+        }, left_out
+
+    def _about_numbers(self, fit: Any, left_out: Any, found: outcomes.Rows) -> tuple[dict, ...]:
+        targets = np.asarray(self.table.targets, float)
+        calibration = {
+            "levels": scores.LEVELS,
+            "covered": scores.covered(left_out, scores.LEVELS),
+            "histogram": scores.histogram(left_out),
+        }
+        low, high = found.interval[:, 0], found.interval[:, 1]
+        rows = {"predicted": found.mean, "low": low, "high": high}
+        return scores.scores_of_numbers(left_out, targets), calibration, rows
+
+    def _about_classes(self, fit: Any, left_out: Any, found: outcomes.Rows) -> tuple[dict, ...]:
+        right, wrong = scores.given_to_truth(left_out.mean, self.labels)
+        calibration = {
+            "reliability": scores.reliability(left_out.mean, self.labels),
+            "histogram": right,
+            "wrong": wrong,
+        }
+        predicted, labels = found.mean.argmax(axis=1), self.labels[self.shown]
+        rows = {
+            "predicted": [shortened(fit.classes_[each]) for each in predicted],
+            "right": (predicted == labels).astype(int),
+            "sure": found.mean.max(axis=1),
+            "given": found.mean[np.arange(len(labels)), labels],
+        }
+        return scores.scores_of_classes(left_out, self.labels), calibration, rows
+
+
+def _classes_to_show(labels: np.ndarray) -> np.ndarray:
+    """The numbers of the most frequent classes; of two, the second tells everything."""
+    if not labels.size:
+        return np.zeros(1, int)
+    counts = np.bincount(labels, minlength=2)
+    if len(counts) == 2:
+        return np.array([1])
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_CLASSES])

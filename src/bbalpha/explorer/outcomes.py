@@ -1,0 +1,210 @@
+"""What a fitted estimator says: about rows, about rows that are left out, and along a column."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from bbalpha.explorer.columns import ShownColumn
+from bbalpha.interfaces.classifier import entropies
+from bbalpha.interfaces.network import model_of, summarized
+from bbalpha.interfaces.regressor import variances
+from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.verdict import judged_rows, summary_without
+from bbalpha.posterior import log_mean_exp
+from bbalpha.predictive import predictive_cdf, predictive_mean, quantiles_at_tails, tails
+
+INTERVAL = (0.05, 0.95)  # the levels between which intervals and bands lie
+NUM_BACKGROUND = 24  # rows into which every grid value is put
+NUM_DRAWS = 200  # of the weights, for a curve
+EVERY = 5  # one draw of so many is used for the intervals along a curve, which take the longest
+
+
+class RowsLeftOut(NamedTuple):
+    """What the model says about rows if each is left out, in the units of the targets.
+
+    Attributes:
+        training: Log-densities of the rows if they are not left out.
+        held_out: The same if they are.
+        mean: The predictive mean, or the probabilities of all classes.
+        below: The probability of a smaller target; empty for classes.
+        up_to: That of a target as small or smaller: the same, except for counts.
+    """
+
+    training: np.ndarray
+    held_out: np.ndarray
+    mean: np.ndarray
+    below: np.ndarray
+    up_to: np.ndarray
+
+
+class Rows(NamedTuple):
+    """What the model says about rows.
+
+    Attributes:
+        mean: The predictive mean, or the probabilities of all classes.
+        interval: The ends of the 90 % interval; empty for classes.
+        noise: The deviation of the noise, or in nats what it adds to the entropy of a class.
+        doubt: The same for the uncertainty about the weights.
+    """
+
+    mean: np.ndarray
+    interval: np.ndarray
+    noise: np.ndarray
+    doubt: np.ndarray
+
+
+class Curve(NamedTuple):
+    """The predictions along a column, averaged over rows.
+
+    Attributes:
+        mean: At each grid value: the mean, or the probabilities of the shown classes.
+        doubt: The ends between which 90 % of the draws of the weights have the mean.
+        interval: The average ends of the 90 % intervals of new targets; None for classes.
+    """
+
+    mean: np.ndarray
+    doubt: np.ndarray
+    interval: np.ndarray | None
+
+
+def is_classifier(model: Any) -> bool:
+    """Whether the targets are classes."""
+    return hasattr(model, "classes_")
+
+
+def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
+    """What the model says about some of its training rows if each is left out."""
+    inputs, targets = judged_rows(model, X, y)
+    function = _of_numbers_left_out
+    if is_classifier(model):
+        function = _of_classes_left_out
+    elif model.likelihood_ in COUNTS:
+        function = _of_counts_left_out
+    training, held_out, mean, *chances = summary_without(model, inputs, targets, function)
+    units, log_scale = model.target_units_, float(model.target_units_.log_scale)
+    scores = training - log_scale, held_out - log_scale
+    if is_classifier(model):
+        return RowsLeftOut(*scores, _both_classes(mean), np.zeros(0), np.zeros(0))
+    below, up_to = chances[0][:, 0], chances[-1][:, 0]
+    return RowsLeftOut(*scores, units.inverse(mean)[:, 0], below, up_to)
+
+
+def rows_of(model: Any, features: np.ndarray) -> Rows:
+    """What the model says about rows of these features."""
+    if is_classifier(model):
+        mean, total, noise = _over_draws(model, features, _of_classes)
+        return Rows(_both_classes(mean), np.zeros((0, 2)), noise, np.maximum(total - noise, 0))
+    found = _over_draws(model, features, _of_numbers, *tails(INTERVAL))
+    mean, noise, doubt, low, high = (column[:, 0] for column in found)
+    units = model.target_units_
+    scale, center = units.scale[0], units.mean[0]
+    ends = np.stack([low, high], axis=-1) * scale + center
+    return Rows(mean * scale + center, ends, np.sqrt(noise) * scale, np.sqrt(doubt) * scale)
+
+
+def curves_along(
+    model: Any, columns: Sequence[ShownColumn], background: np.ndarray, classes: np.ndarray
+) -> list[Curve]:
+    """The predictions if all rows of the background had each value of a column's grid.
+
+    All columns share one pass over the draws.
+
+    Args:
+        model: The fitted estimator.
+        columns: The columns.
+        background: Features of some rows.
+        classes: The numbers of the classes to show.
+    """
+    model = copy.copy(model)
+    model.num_predictive_samples = min(model.num_predictive_samples, NUM_DRAWS)
+    rows = np.concatenate([_with_grid(column, background) for column in columns])
+    if is_classifier(model):
+        (draws,) = _over_draws(model, rows, _of_class_draws, classes)
+        found, scale, center = [draws], 1.0, 0.0
+    else:
+        ends, draws = _over_draws(model, rows, _of_number_draws, *tails(INTERVAL))
+        found = [draws, ends]
+        scale, center = model.target_units_.scale[0], model.target_units_.mean[0]
+    places = np.cumsum([len(column.grid) for column in columns])[:-1]
+    averages = [
+        np.split(array.reshape(-1, len(background), *array.shape[1:]).mean(axis=1), places)
+        for array in found
+    ]
+    return [
+        _curve(*(array * scale + center for array in pair)) for pair in zip(*averages, strict=True)
+    ]
+
+
+def _with_grid(column: ShownColumn, background: np.ndarray) -> np.ndarray:
+    """The background once for each value of the grid, with that value in all rows."""
+    rows = np.tile(background, (len(column.grid), 1))
+    end = column.first + column.features.shape[1]
+    rows[:, column.first : end] = column.features.repeat(len(background), axis=0)
+    return rows
+
+
+def _curve(draws: np.ndarray, interval: np.ndarray | None = None) -> Curve:
+    """The curve, given averages over the background of shape (grid, draws, …)."""
+    doubt = np.moveaxis(np.quantile(draws, INTERVAL, axis=1), 0, -1)
+    return Curve(draws.mean(axis=1), doubt, interval)
+
+
+def _over_draws(model: Any, features: np.ndarray, function: Callable, *args: Any) -> Any:
+    summary = eqx.Partial(summarized, function, model.posterior_.hyperparams, args)
+    inputs = model.input_units_.transform(features)
+    return model._over_draws(model_of(model.activation), inputs, summary)
+
+
+def _both_classes(probabilities: np.ndarray) -> np.ndarray:
+    """The probabilities of all classes; probit has a column for the second one only."""
+    if probabilities.shape[1] > 1:
+        return probabilities
+    return np.concatenate([1 - probabilities, probabilities], axis=1)
+
+
+def _of_classes_left_out(
+    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
+) -> tuple[Array, ...]:
+    held_out = log_mean_exp(likelihood.log_prob(outputs, targets))
+    return log_mean_exp(log_likelihoods), held_out, predictive_mean(likelihood, outputs)
+
+
+def _of_numbers_left_out(
+    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
+) -> tuple[Array, ...]:
+    scores = _of_classes_left_out(likelihood, log_likelihoods, outputs, targets)
+    return *scores, predictive_cdf(likelihood, outputs, targets)
+
+
+def _of_counts_left_out(
+    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
+) -> tuple[Array, ...]:
+    scores = _of_numbers_left_out(likelihood, log_likelihoods, outputs, targets)
+    return *scores[:3], predictive_cdf(likelihood, outputs, targets - 0.5), scores[3]
+
+
+def _of_classes(likelihood: Any, outputs: Array) -> tuple[Array, ...]:
+    return predictive_mean(likelihood, outputs), *entropies(likelihood, outputs)
+
+
+def _of_numbers(likelihood: Any, outputs: Array, *tails: Array) -> tuple[Array, ...]:
+    ends = quantiles_at_tails(likelihood, outputs, *tails)
+    moments = predictive_mean(likelihood, outputs), *variances(likelihood, outputs)
+    return *moments, ends[..., 0], ends[..., 1]
+
+
+def _of_class_draws(likelihood: Any, outputs: Array, classes: Array) -> tuple[Array]:
+    probabilities = likelihood.mean(outputs)
+    if probabilities.shape[-1] > 1:
+        probabilities = jnp.take(probabilities, classes, axis=-1)
+    return (jnp.swapaxes(probabilities, 0, 1),)
+
+
+def _of_number_draws(likelihood: Any, outputs: Array, *tails: Array) -> tuple[Array, Array]:
+    ends = quantiles_at_tails(likelihood, outputs[::EVERY], *tails)
+    return ends[:, 0], likelihood.mean(outputs)[..., 0].T

@@ -1,0 +1,81 @@
+"""Sentences of a page: why α was chosen, and what the page leaves out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bbalpha import metrics
+from bbalpha.interfaces.settings import ENOUGH_LABELS, ENOUGH_ROWS
+from bbalpha.interfaces.verdict import MARGIN
+from bbalpha.tables.messages import join
+
+FRACTIONS = {0.25: "¼", 0.5: "½", 0.75: "¾"}
+
+
+def alpha_in_words(alpha: float) -> str:
+    """α as the page shows it: −1, ¼, 0.3."""
+    sign = "−" if alpha < 0 else ""
+    return sign + FRACTIONS.get(abs(alpha), f"{abs(alpha):.3g}")
+
+
+def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]) -> str:
+    """Why the model has its α, and how that compares with the others.
+
+    Args:
+        model: The estimator.
+        own: Its α.
+        held_out: For every α, the log-likelihood of each row that is left out.
+    """
+    means = {alpha: float(scores.mean()) for alpha, scores in held_out.items()}
+    best = max(means, key=lambda alpha: means[alpha])
+    origin = _origin(model, own)
+    if not means[best] > means[own]:
+        return f"{origin} Of the values compared, it predicts rows that are left out best."
+    difference = held_out[best] - held_out[own]
+    with np.errstate(invalid="ignore"):
+        gain, error = float(difference.mean()), metrics.standard_error(difference)
+    other = f"α = {alpha_in_words(best)}"
+    if gain <= max(error, MARGIN):
+        return (
+            f"{origin} As far as the scores can tell, it predicts rows that are left out as well "
+            f"as the best value, {other}: the difference is {gain:.2g} ± {error:.2g} nats per row, "
+            f"and the scores are approximations, off by about {MARGIN:g}."
+        )
+    return (
+        f"{origin} {other} predicts rows that are left out better, by {gain:.2g} ± {error:.2g} "
+        "nats per row."
+    )
+
+
+def notes_in_words(view: Any, num_rows: int, failed: Sequence[float]) -> list[str]:
+    """What the page does not show."""
+    notes = []
+    if len(view.features) < num_rows:
+        notes.append(f"Scores are of {len(view.features):,} evenly spread rows of {num_rows:,}.")
+    if len(view.columns) < view.num_columns:
+        notes.append(
+            f"Of {view.num_columns:,} columns, the page shows the {len(view.columns)} to which the "
+            "model responds most."
+        )
+    num_classes = len(np.unique(view.labels))
+    if len(view.classes) < num_classes > 2:
+        notes.append(
+            f"Of {num_classes:,} classes, the curves show the {len(view.classes)} most frequent "
+            "ones."
+        )
+    if failed:
+        values = join([f"α = {alpha_in_words(alpha)}" for alpha in failed])
+        verb, noun = ("is", "fit") if len(failed) == 1 else ("are", "fits")
+        notes.append(f"{values} {verb} left out, because the {noun} did not stay finite.")
+    return notes
+
+
+def _origin(model: Any, own: float) -> str:
+    """Where the model's α comes from."""
+    name = alpha_in_words(own)
+    if model.alpha != "auto":
+        return f"α = {name} was set when the model was fitted."
+    enough = ENOUGH_LABELS if hasattr(model, "classes_") else ENOUGH_ROWS
+    size = "fewer than" if own == 0 else "at least"
+    return f"α = {name} is the default for tables of {size} {enough} rows."
