@@ -21,7 +21,8 @@ from bbalpha.engine.clock import Compiling
 from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.fitting import NonFiniteEnergyError
-from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
+from bbalpha.interfaces.left_out import FEWEST_ROWS
+from bbalpha.interfaces.verdict import Verdict, judge
 from bbalpha.posterior import FitInfo
 
 

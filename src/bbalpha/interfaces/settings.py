@@ -19,6 +19,7 @@ COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without unit
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
 PRIORS = ("scaled", "paper")
+TUNED = "tuned"
 
 AUTOMATIC = {  # settings that may be "auto", and what else they may be
     "alpha": ("a number", Real),
@@ -43,7 +44,8 @@ def check_settings(estimator: Any) -> None:
     _check_choice("prior", estimator.prior, PRIORS)
     for name, (rule, kind) in AUTOMATIC.items():
         value = getattr(estimator, name)
-        if not (isinstance(value, kind) or (isinstance(value, str) and value == "auto")):
+        words = ("auto", TUNED) if name == "alpha" else ("auto",)
+        if not (isinstance(value, kind) or (isinstance(value, str) and value in words)):
             raise ValueError(f"{name} must be {rule} or 'auto'; got {name}={value!r}.")
     _check_layers(estimator.hidden_layer_sizes)
     size = estimator.memory_size
