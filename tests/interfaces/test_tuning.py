@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bbalpha as bb
 from bbalpha.interfaces import training, tuning
-from bbalpha.interfaces.settings import TUNED
+from bbalpha.interfaces.limits import TUNED
 
 SETTINGS = {"hidden_layer_sizes": (), "likelihood": "gaussian", "alpha": TUNED, "random_state": 0}
 

@@ -21,6 +21,7 @@ from bbalpha.cli.options import (
     choice,
     finite_number,
     hidden_sizes,
+    number_or,
     whole_number,
 )
 from bbalpha.cli.paths import check_folder, check_input, check_output, check_picture
@@ -28,7 +29,7 @@ from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.engine.limits import MOST, MOST_SAMPLES
-from bbalpha.interfaces.limits import LARGEST_ALPHA, POSITIVE
+from bbalpha.interfaces.limits import LARGEST_ALPHA, POSITIVE, TUNED
 
 LIKELIHOODS = {
     "regression": ("heteroscedastic", "gaussian", "student_t", "poisson", "negative_binomial"),
@@ -45,12 +46,13 @@ def fit_table(
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
     alpha: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            metavar="NUMBER",
-            parser=finite_number("--alpha", below=LARGEST_ALPHA),
+            metavar=f"NUMBER|{TUNED}",
+            parser=number_or(TUNED, finite_number("--alpha", below=LARGEST_ALPHA)),
             help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
-            "default, ½ or, for few rows, 0.",
+            "default, ½ or, for few rows, 0. With tuned it is chosen by leave-one-out, in about "
+            "three times the time.",
         ),
     ] = None,
     hidden: Annotated[

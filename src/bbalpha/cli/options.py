@@ -46,6 +46,11 @@ def whole_number(option: str, lowest: int, highest: int) -> Callable[[Any], int]
     return parse
 
 
+def number_or(word: str, parse: Callable[[Any], float]) -> Callable[[Any], float | str]:
+    """A parser for an option whose value must be a number, as another one checks it, or a word."""
+    return lambda value: word if value == word else parse(value)
+
+
 def finite_number(
     option: str, positive: bool = False, below: float = math.inf
 ) -> Callable[[Any], float]:

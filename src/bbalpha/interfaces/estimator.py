@@ -28,6 +28,7 @@ from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.limits import TUNED
 from bbalpha.interfaces.network import (
     Head,
     Network,
@@ -40,7 +41,6 @@ from bbalpha.interfaces.network import (
 from bbalpha.interfaces.settings import (
     HIDDEN,
     NUM_SAMPLES,
-    TUNED,
     check_settings,
     default_alpha,
 )
@@ -100,7 +100,9 @@ class Estimator(BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                from 30 rows on (60 for classes) and 0 for fewer.
+                from 30 rows on (60 for classes) and 0 for fewer; "tuned" lets `fit` choose between
+                −1 and 1 by leave-one-out on the training rows, which takes about three times as
+                long (see `alpha_curve_`); `partial_fit` then goes on at the chosen power.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.

@@ -29,7 +29,8 @@ from bbalpha.files.wording import one_line
 from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.finite import check_predicts, has_variance
 from bbalpha.interfaces.inputs import InputUnits
-from bbalpha.interfaces.settings import COUNTS, TUNED, check_draws, check_settings
+from bbalpha.interfaces.limits import TUNED
+from bbalpha.interfaces.settings import COUNTS, check_draws, check_settings
 
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")

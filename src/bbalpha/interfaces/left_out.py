@@ -9,12 +9,14 @@ with curvature H = V₀⁻¹ + Σₙ Jₙᵀ Bₙ Jₙ, where Jₙ = E_q[∂fₙ
 shift of all draws of the outputs fₙ. Without row n and its slope gₙ = ∂Mₙ/∂fₙ the minimum moves,
 and the outputs with it, by −Δₙ:
 
-    Δₙ = Jₙ (H − Jₙᵀ Bₙ Jₙ)⁻¹ Jₙᵀ gₙ ≈ Jₙ H⁻¹ Jₙᵀ gₙ / (1 − hₙ),
+    Δₙ = Jₙ (H − Jₙᵀ Bₙ Jₙ)⁻¹ Jₙᵀ gₙ.
 
-exactly so for one output, with the leverage hₙ of the row along Δₙ. Row n is scored by
-log E_q[p(yₙ|fₙ − Δₙ)]. The cavity q/f is no substitute: it lacks one N-th of all data, not this
-row. Nor are importance weights 1/p(yₙ|θ), because q is not the exact posterior: at α > 0 it is so
-wide that a few draws take all the weight (docs/tables.md has the numbers).
+Row n is scored by log E_q[p(yₙ|fₙ − Δₙ)]. Where Σ Jᵀ B J would take too long, each Jₙᵀ Bₙ Jₙ is
+replaced by one of lower rank with the same expectation, in H and in the difference.
+
+The cavity q/f is no substitute: it lacks one N-th of all data, not this row. Nor are importance
+weights 1/p(yₙ|θ), because q is not the exact posterior: at α > 0 it is so wide that a few draws
+take all the weight (docs/tables.md has the numbers).
 """
 
 from collections.abc import Callable
@@ -43,10 +45,9 @@ MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of mo
 MOST_DRAWS = 1000  # of the weights
 CURVATURE_DRAWS = 250  # of these, for B, which takes most of the time
 NUM_PAIRS = 32  # of draws over which J is averaged
-WORK = 2**33  # products for H: a third of a second
+WORK = 2**32  # products for H
 NUMBERS = 2**24  # of slopes in double precision: 128 MiB
 OUTCOMES = 2**29  # draws times rows times squared outputs
-LARGEST_LEVERAGE = 0.95
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class LeftOut:
     Attributes:
         scores: For each row, the log predictive density of its target if it is left out.
         training: The same if it is not.
-        leverages: How much of its own prediction each row decides, from 0 to 1.
+        leverages: How much each row decides where it matters most, from 0 to 1.
         rows: The numbers of the rows; all, or 1,000 evenly spread.
     """
 
@@ -176,11 +177,11 @@ def scores_of_rows(
     repeats = rows.weights * float(posterior.num_data) / rows.weights.sum()
     deviations = np.sqrt(np.asarray(prior.variance, np.float64))
     scaled = slopes * deviations
-    moves = _responses(scaled[0], scaled[1:] * np.sqrt(repeats)[:, None]) * deviations
-    moves = jnp.asarray(rows.weights[:, None] * moves, inputs.dtype)
-    shifts = np.asarray(_pushed_forward(posterior, network, inputs, moves, key), np.float64)
-    leverages = _leverages(effects, shifts, repeats / rows.weights)
-    shifts = jnp.asarray(shifts / (1 - leverages)[:, None], inputs.dtype)
+    moves, leverages = _moves(
+        rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(repeats)[:, None]
+    )
+    moves = jnp.asarray(moves * deviations, inputs.dtype)
+    shifts = _pushed_forward(posterior, network, inputs, moves, key)
     scores = _shifted(likelihood, outputs, data.targets, shifts)
     found = (np.asarray(x, np.float64) for x in (scores, effects.training))
     return *(x - float(model.target_units_.log_scale) for x in found), leverages
@@ -239,7 +240,7 @@ def _cotangents(effects: _Effects, size: int) -> Float[Array, "slopes rows outpu
     """The slope of each row, and the columns of its root or as many random sums of them as fit."""
     roots = np.asarray(effects.roots)
     num_rows, num_outputs, _ = roots.shape
-    most = max(1, min(_most(size), NUMBERS // size) // num_rows - 1)
+    most = max(1, min(_most(size) // num_rows, NUMBERS // size // num_rows - 1))
     if most < num_outputs:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (num_rows, num_outputs, most))
         roots = roots @ (signs / np.sqrt(most)).astype(roots.dtype)
@@ -304,10 +305,24 @@ def _averaged(
     return jax.lax.scan(add, zero, vectors)[0] / len(vectors)
 
 
-def _responses(
+def _moves(
     pulls: Float64[np.ndarray, "rows params"], slopes: Float64[np.ndarray, "slopes rows params"]
-) -> Float64[np.ndarray, "rows params"]:
-    """(I + Σ s sᵀ)⁻¹ pulls, by the smaller of two systems of equations."""
+) -> tuple[Float64[np.ndarray, "rows params"], Float64[np.ndarray, " rows"]]:
+    """(H − Σ s sᵀ over the row's own s)⁻¹ pull of every row, and how much of H those s are."""
+    every = np.concatenate([pulls[None], slopes])
+    toward, *own = _responses(every.reshape(-1, pulls.shape[1]), slopes).reshape(every.shape)
+    own = np.array(own)
+    shares = np.einsum("inp,jnp->nij", slopes, own)
+    overlaps = np.einsum("inp,np->ni", slopes, toward)
+    rest = np.eye(len(slopes)) - shares
+    factors = np.linalg.solve(rest, overlaps[..., None])[..., 0]
+    return toward + np.einsum("ni,inp->np", factors, own), np.linalg.eigvalsh(shares)[:, -1]
+
+
+def _responses(
+    pulls: Float64[np.ndarray, "pulls params"], slopes: Float64[np.ndarray, "slopes rows params"]
+) -> Float64[np.ndarray, "pulls params"]:
+    """H⁻¹ pulls with H = I + Σ s sᵀ, by the smaller of two systems of equations."""
     slopes = slopes.reshape(-1, slopes.shape[-1])
     if len(slopes) > slopes.shape[1]:
         system = slopes.T @ slopes
@@ -316,13 +331,3 @@ def _responses(
     system = slopes @ slopes.T
     system[np.diag_indices_from(system)] += 1
     return pulls - np.linalg.solve(system, slopes @ pulls.T).T @ slopes
-
-
-def _leverages(
-    effects: _Effects, shifts: Float64[np.ndarray, "rows outputs"], repeats: np.ndarray
-) -> Float64[np.ndarray, " rows"]:
-    """ΔᵀBΔ / gᵀΔ, the eigenvalue of Jₙ H⁻¹ Jₙᵀ Bₙ along Δ if it is an eigenvector."""
-    roots, slopes = (np.asarray(x, np.float64) for x in (effects.roots, effects.slopes))
-    along = np.square(np.einsum("no,nor->nr", shifts, roots)).sum(axis=1)
-    pull = np.maximum(np.sum(slopes * shifts, axis=1), np.finfo(float).tiny)
-    return np.minimum(repeats * along / pull, LARGEST_LEVERAGE)

@@ -7,7 +7,7 @@ import numpy as np
 
 from bbalpha.engine.checks import check_counts, check_optional_counts
 from bbalpha.engine.limits import MOST
-from bbalpha.interfaces.limits import LARGEST_ALPHA, MOST_LAYERS, MOST_UNITS, POSITIVE
+from bbalpha.interfaces.limits import LARGEST_ALPHA, MOST_LAYERS, MOST_UNITS, POSITIVE, TUNED
 from bbalpha.interfaces.network import ACTIVATIONS
 
 # `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
@@ -19,10 +19,9 @@ COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without unit
 ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
 ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
 PRIORS = ("scaled", "paper")
-TUNED = "tuned"
 
 AUTOMATIC = {  # settings that may be "auto", and what else they may be
-    "alpha": ("a number", Real),
+    "alpha": ("a number, 'tuned'", Real),
     "encoder": ("None", type(None)),
     "learn_prior": ("True, False", bool | np.bool_),
 }
