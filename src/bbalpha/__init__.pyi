@@ -57,12 +57,12 @@ from .message_passing.comparison import Comparison, ComparisonRow
 from .message_passing.comparing import compare
 from . import metrics
 from .tables.transformer import TableEncoder
-from .interfaces.alpha_curve import AlphaCurve
 from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.uncertainty import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
 from .interfaces.scoring import log_likelihood_score
 from .interfaces.left_out import LeftOut, leave_one_out
+from .interfaces.alpha_curve import AlphaCurve
 from .interfaces.verdict import Verdict, judge
 
 __version__: str
@@ -142,13 +142,13 @@ __all__ = [
     "compare",
     "metrics",
     "TableEncoder",
-    "AlphaCurve",
     "BBAlphaClassifier",
     "Uncertainty",
     "BBAlphaRegressor",
     "log_likelihood_score",
     "LeftOut",
     "leave_one_out",
+    "AlphaCurve",
     "Verdict",
     "judge",
 ]
