@@ -98,8 +98,8 @@ def leave_one_out(model: Any, X: Any, y: Any) -> LeftOut:
 
     They are what `posterior.leave_one_out` is after power EP, for an estimator. The mean estimates
     the log-likelihood of new rows, so that fits to the same rows can be compared, for example at
-    different values of α; take the standard error of the paired differences. It takes a few percent
-    of the time of a fit.
+    different values of α; take the standard error of the paired differences. It takes little time
+    beside a fit once it is compiled.
 
     Args:
         model: A fitted `BBAlphaRegressor` or `BBAlphaClassifier`.

@@ -72,7 +72,7 @@ class Verdict:
 def judge(model: Any, X: Any, y: Any) -> Verdict:
     """Compare a fitted estimator with a constant and a linear model on rows that are left out.
 
-    It takes a few percent of the time of a fit: at most 2,000 rows are used, evenly spread.
+    It takes little time beside a fit: at most 1,000 rows are used, evenly spread.
 
     Args:
         model: A fitted `BBAlphaRegressor` or `BBAlphaClassifier`.
