@@ -128,8 +128,10 @@ def run_all(names):
 
 
 def report():
-    """Print one line per table: means over splits, and regrets against the best fixed power."""
+    """Print one line per table: means over finished splits, regret against the best fixed power."""
     found = rows()
+    whole = {(row["table"], row["split"]) for row in found if row["method"] == CHOSEN}
+    found = [row for row in found if (row["table"], row["split"]) in whole]
     powers = " | ".join(f"α = {alpha:g}" for alpha in FIXED)
     print(f"| table | rows | {powers} | chosen | α chosen | regret | against 0 | seconds |")
     print("|---" * (len(FIXED) + 7) + "|")

@@ -65,9 +65,7 @@ def test_quiet_prints_nothing(folder, tmp_path, done, quick):
     assert done("fit", folder / "prices.csv", *options).output == ""
 
 
-def test_a_power_chosen_by_leave_one_out_is_printed_drawn_and_saved(
-    folder, tmp_path, done, quick
-):
+def test_a_power_chosen_by_leave_one_out_is_printed_drawn_and_saved(folder, tmp_path, done, quick):
     model, plot = tmp_path / "m.safetensors", tmp_path / "m.svg"
     command = ["fit", folder / "prices.csv", "--target", "price", *quick, "--alpha", "tuned"]
     said = done(*command, "--output", model, "--plot", plot).output

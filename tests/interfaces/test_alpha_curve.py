@@ -68,3 +68,38 @@ def test_a_curve_prints_a_line_for_each_power():
     lines = str(curve_of({0.0: 0.0, 0.5: 0.05})).splitlines()
     assert len(lines) == 4
     assert lines[2].endswith("0.000 ± 0.000  chosen")
+
+
+GOOD = curve_of({0.0: 0.0, 0.5: 0.05}).to_json()
+BAD = {
+    "no dictionary": ([], "does not have the fields of a curve"),
+    "a missing field": ({"alphas": [0.0]}, "does not have the fields of a curve"),
+    "a number": (GOOD | {"scores": 1.0}, "does not hold lists"),
+    "a short list": (GOOD | {"scores": [1.0]}, "does not have one score for each of a few powers"),
+    "no power": (
+        {name: [] for name in GOOD} | {"num_rows": 40},
+        "does not have one score for each of a few powers",
+    ),
+    "many powers": (
+        {name: [0.1 * x for x in range(101)] for name in GOOD} | {"num_rows": 40},
+        "does not have one score for each of a few powers",
+    ),
+    "infinity": (GOOD | {"behind": [np.inf, 0.0]}, "holds something other than finite numbers"),
+    "a text": (GOOD | {"behind": ["x", 0.0]}, "holds something other than finite numbers"),
+    "a whole number": (GOOD | {"alphas": [0, 0.5]}, "holds something other than finite numbers"),
+    "another order": (GOOD | {"alphas": [0.5, 0.0]}, "does not have ascending powers"),
+    "a large power": (GOOD | {"alphas": [0.0, 1e16]}, "does not have ascending powers"),
+    "no rows": (GOOD | {"num_rows": 0}, "does not have a number of rows"),
+    "rows as a flag": (GOOD | {"num_rows": True}, "does not have a number of rows"),
+}
+
+
+def test_a_curve_comes_back_from_a_file():
+    assert bb.AlphaCurve.from_json(GOOD) == curve_of({0.0: 0.0, 0.5: 0.05})
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_curve_that_cannot_be_one_is_refused(name):
+    described, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        bb.AlphaCurve.from_json(described)

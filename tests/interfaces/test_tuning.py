@@ -76,6 +76,13 @@ def test_the_estimator_predicts_with_the_posterior_whose_score_it_keeps(table, t
     loaded = bb.BBAlphaRegressor.load(tmp_path / "model.safetensors")
     assert loaded.alpha_curve_ == curve
     np.testing.assert_array_equal(loaded.predict(table.new), model.predict(table.new))
+    others = dict.fromkeys(("behind", "behind_errors"), (1.0,) * len(curve.alphas))
+    place = curve.alphas.index(curve.chosen)
+    others["behind_errors"] = tuple(0.0 if x == place else 2.0 for x in range(len(curve.alphas)))
+    model.alpha_curve_ = dataclasses.replace(curve, **others)
+    model.save(tmp_path / "forged.safetensors")
+    with pytest.raises(ValueError, match=r"alpha_curve chooses \S+, but alpha is"):
+        bb.BBAlphaRegressor.load(tmp_path / "forged.safetensors")
 
 
 def test_few_rows_get_alpha_zero_and_a_sentence(table, calls):
