@@ -25,7 +25,7 @@ import optax
 from sklearn import datasets
 
 import bbalpha as bb
-from bbalpha.interfaces import estimator
+from bbalpha.interfaces import training
 from bbalpha.interfaces.training import quiet_fit
 from bbalpha.metrics import standard_error
 
@@ -73,7 +73,7 @@ def result(path, name, split, is_former, folder):
         model = kind(random_state=split, **({"num_samples": FORMER_DRAWS} if is_former else {}))
         fit = former_fit if is_former else quiet_fit
         started = time.process_time()
-        with mock.patch.object(estimator, "quiet_fit", fit), warnings.catch_warnings():
+        with mock.patch.object(training, "quiet_fit", fit), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(inputs[train], targets[train])
         used = time.process_time() - started

@@ -61,6 +61,8 @@ from .interfaces.classifier import BBAlphaClassifier
 from .interfaces.uncertainty import Uncertainty
 from .interfaces.regressor import BBAlphaRegressor
 from .interfaces.scoring import log_likelihood_score
+from .interfaces.left_out import LeftOut, leave_one_out
+from .interfaces.alpha_curve import AlphaCurve
 from .interfaces.verdict import Verdict, judge
 
 __version__: str
@@ -144,6 +146,9 @@ __all__ = [
     "Uncertainty",
     "BBAlphaRegressor",
     "log_likelihood_score",
+    "LeftOut",
+    "leave_one_out",
+    "AlphaCurve",
     "Verdict",
     "judge",
 ]

@@ -66,6 +66,19 @@ def test_quiet_prints_nothing(folder, tmp_path, done, quick):
     assert done("fit", folder / "prices.csv", *options).output == ""
 
 
+def test_a_power_chosen_by_leave_one_out_is_printed_drawn_and_saved(folder, tmp_path, done, quick):
+    model, plot = tmp_path / "m.safetensors", tmp_path / "m.svg"
+    command = ["fit", folder / "prices.csv", "--target", "price", *quick, "--alpha", "tuned"]
+    said = done(*command, "--output", model, "--plot", plot).output
+    curve = bb.BBAlphaRegressor.load(model).alpha_curve_
+    assert "linear, α chosen by leave-one-out, heteroscedastic likelihood" in said
+    assert f"{curve.chosen:g}. {curve.reason}" in re.sub(r"\s+", " ", said)
+    assert "Leave-one-out" in plot.read_text()
+    facts = json.loads(done(*command, "--output", model, "--json").stdout)
+    assert facts["alpha"] == curve.chosen
+    assert facts["alpha_curve"] == curve.to_json() | {"reason": curve.reason}
+
+
 def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     shutil.copy(folder / "prices.csv", tmp_path)
     process = started("fit", "prices.csv", "--target", "price", *quick, cwd=tmp_path)

@@ -1,18 +1,14 @@
 """Facts about verdicts: rows are left out without fitting again, and simpler models may win."""
 
 import dataclasses
-import math
 import warnings
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bbalpha as bb
-from bbalpha.interfaces import simple_models, verdict
+from bbalpha.interfaces import left_out, simple_models
 
 RANDOM = np.random.default_rng(0)
 INPUTS = RANDOM.normal(size=(50, 2))
@@ -30,24 +26,6 @@ def fitted(request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(INPUTS, TARGETS[request.param]), TARGETS[request.param]
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_the_pull_of_a_row_on_gaussian_outputs_is_undone_exactly(alpha):
-    mean, variance, noise, target = 0.3, 0.5, 0.8, 2.0
-    num_draws = 400_000
-    outputs = mean + math.sqrt(variance) * jax.random.normal(jax.random.key(0), (num_draws, 1, 1))
-    likelihood = bb.Gaussian(jnp.log(jnp.array([noise])))
-    targets = jnp.full((1, 1), target)
-    results = outputs, likelihood.log_prob(outputs, targets), targets[None]
-    settings = likelihood, jnp.array(alpha), jnp.array(1.0)
-    found = verdict._without(verdict._scores, *settings, results)
-    pull = variance * (target - mean) / (noise + alpha * variance)  # v ∂M_α/∂mean
-    for score, center in zip(found, (mean, mean - pull), strict=True):
-        expected = norm.logpdf(target, center, math.sqrt(variance + noise))
-        # The error of Δ, at most about 2/√draws, times the slope of the log-density.
-        slope = abs(target - center) / (variance + noise)
-        assert score[0] == pytest.approx(expected, abs=4 * 2 * (1 + slope) / math.sqrt(num_draws))
 
 
 def test_scores_are_those_of_the_three_models_from_one_pass_over_the_draws(fitted, passes):
@@ -71,7 +49,7 @@ def test_scores_are_those_of_the_three_models_from_one_pass_over_the_draws(fitte
 
 
 def test_long_tables_are_judged_by_some_rows(fitted, monkeypatch, passes):
-    monkeypatch.setattr(verdict, "MOST_ROWS", 20)
+    monkeypatch.setattr(left_out, "MOST_ROWS", 20)
     assert bb.judge(fitted[0], INPUTS, fitted[1]).num_rows == 20
     assert passes == [20]
 

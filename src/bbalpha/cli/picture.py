@@ -20,6 +20,7 @@ from bbalpha.cli.scores import (
     interval,
     levels_needed,
 )
+from bbalpha.interfaces.alpha_curve import AlphaCurve
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind readers
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
@@ -48,14 +49,18 @@ def draw(
     """
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # in a column's name
+        curve = model.estimator.alpha_curve_ if kind == "training" else None
+        has_curve = curve is not None
         if isinstance(outcomes, ClassOutcomes):
-            figure, axes = _panels(2)
-            _draw_classes(axes, outcomes.probabilities, class_numbers(model, targets))
+            figure, axes = _panels(2 + has_curve)
+            _draw_classes(axes[:2], outcomes.probabilities, class_numbers(model, targets))
         else:
-            figure, axes = _panels(3)
+            figure, axes = _panels(3 + has_curve)
             _draw_predictions(axes[0], model, features, targets)
             _draw_calibration(axes[1], outcomes)
             _draw_pit(axes[2], outcomes)
+        if curve is not None:
+            _draw_curve(axes[-1], curve)
         remark = " (not a test)" if kind == "training" else ""
         rows = count(len(targets), f"{kind} row")
         figure.suptitle(f"{_plain(model.target.name)}: {rows}{remark}")
@@ -66,6 +71,15 @@ def draw(
 def _panels(number: int) -> tuple[Figure, Any]:
     figure = Figure(figsize=(5 * number, 4.8), dpi=150, layout="constrained")
     return figure, figure.subplots(1, number)
+
+
+def _draw_curve(axis: Any, curve: AlphaCurve) -> None:
+    """Scores behind the best, with their standard errors, and the power that was chosen."""
+    behind = -np.array(curve.behind)
+    axis.errorbar(curve.alphas, behind, curve.behind_errors, color=BLUE, marker="o", capsize=3)
+    axis.axvline(curve.chosen, color=ORANGE, linewidth=1, label=f"chosen: {curve.chosen:g}")
+    axis.set(title="Leave-one-out", xlabel="α", ylabel="nats per row, relative to the best")
+    axis.legend(frameon=False)
 
 
 def _draw_predictions(axis: Any, model: Model, features: np.ndarray, targets: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
-from bbalpha.interfaces.verdict import judged_rows, scores_of_rows
+from bbalpha.interfaces.left_out import chosen_rows, rows_of, scores_of_rows
 from bbalpha.posterior import Posterior
 
 
@@ -25,14 +25,14 @@ def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Itera
     """
     try:
         model = _untrained(estimator, inputs, targets)
-        rows = judged_rows(model, inputs, targets)
+        rows = rows_of(model, *chosen_rows(model, inputs, targets)[1:])
     except ValueError:  # which training will explain
         yield
         return
 
     def rehearse() -> None:
         with contextlib.suppress(Exception):
-            scores_of_rows(model, *rows)
+            scores_of_rows(model, model.posterior_, rows)
 
     thread = threading.Thread(target=rehearse, daemon=True)
     thread.start()

@@ -21,7 +21,8 @@ from bbalpha.engine.clock import Compiling
 from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.fitting import NonFiniteEnergyError
-from bbalpha.interfaces.verdict import FEWEST_ROWS, Verdict, judge
+from bbalpha.interfaces.left_out import FEWEST_ROWS
+from bbalpha.interfaces.verdict import Verdict, judge
 from bbalpha.posterior import FitInfo
 
 
@@ -117,6 +118,7 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         judged: Whether to compare it with simpler models.
     """
     posterior, verdict = model.estimator.posterior_, None
+    curve = model.estimator.alpha_curve_
     if judged and len(table.inputs) >= FEWEST_ROWS:
         verdict = judge(model.estimator, table.inputs, table.targets)
     return {
@@ -131,6 +133,8 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         "stopped": posterior.info.stopped,
         "converged": posterior.info.converged,
         "energy": float(posterior.energy),
+        "alpha": float(posterior.alpha),
+        "alpha_curve": curve and curve.to_json() | {"reason": curve.reason},
         "log_likelihood": verdict and _scores(verdict),
         "warning": verdict and verdict.warning,
     }
@@ -145,6 +149,8 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in seconds.items()),
         "energy": f"{energy:.6g} (lower is better)" if math.isfinite(energy) else "not computed",
     }
+    if (curve := facts["alpha_curve"]) is not None:
+        words["alpha"] = f"{facts['alpha']:g}. {curve['reason']}"
     if (scores := facts["log_likelihood"]) is not None:
         some = scores["rows"] < facts["rows"]
         share = f" ({scores['rows']:,} of {facts['rows']:,} rows)" if some else ""

@@ -1,7 +1,7 @@
 """Exploring: the model is fitted at several α, and what it says at each becomes the data of a page.
 
 The data are plain numbers and texts, as `page` writes them. Scores and calibration are of rows that
-are left out (`interfaces.verdict`); predictions are shown of the rows as they are.
+are left out (`interfaces.left_out`); predictions are shown of the rows as they are.
 """
 
 import warnings
@@ -24,8 +24,8 @@ from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_wor
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.finite import NonFinitePredictionError
+from bbalpha.interfaces.left_out import evenly_spread
 from bbalpha.interfaces.settings import COUNTS
-from bbalpha.interfaces.verdict import evenly_spread, rows_to_judge
 
 ALPHAS = (-1.0, 0.0, 0.25, 0.5, 1.0)  # besides the model's own
 SAME = 1e-9  # difference of two α that are the same
@@ -194,7 +194,7 @@ class View:
     @classmethod
     def of(cls, model: Any, table: Table) -> "View":
         """The view of the rows of a table, or of some of many."""
-        rows = rows_to_judge(_num_rows(table.inputs), model.input_units_.mean.size)
+        rows = rows_to_score(model, _num_rows(table.inputs))
         table = table.some(rows)
         features = checked(model, table.inputs, reset=False)
         ranked = columns_of.influential(model, table.encoder, features)

@@ -5,16 +5,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from bbalpha.explorer.columns import ShownColumn
+from bbalpha.interfaces import left_out as left_out_rows
 from bbalpha.interfaces.classifier import entropies
 from bbalpha.interfaces.network import model_of, summarized
 from bbalpha.interfaces.regressor import variances
 from bbalpha.interfaces.settings import COUNTS
-from bbalpha.interfaces.verdict import judged_rows, summary_without
 from bbalpha.posterior import log_mean_exp
 from bbalpha.predictive import predictive_cdf, predictive_mean, quantiles_at_tails, tails
 
@@ -79,15 +80,16 @@ def is_classifier(model: Any) -> bool:
 
 def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
     """What the model says about some of its training rows if each is left out."""
-    inputs, targets = judged_rows(model, X, y)
+    rows = left_out_rows.rows_of(model, *left_out_rows.chosen_rows(model, X, y)[1:])
     function = _of_numbers_left_out
     if is_classifier(model):
         function = _of_classes_left_out
     elif model.likelihood_ in COUNTS:
         function = _of_counts_left_out
-    training, held_out, mean, *chances = summary_without(model, inputs, targets, function)
-    units, log_scale = model.target_units_, float(model.target_units_.log_scale)
-    scores = training - log_scale, held_out - log_scale
+    training, found = left_out_rows.summary_without(model, rows, function)
+    held_out, mean, *chances = found
+    units = model.target_units_
+    scores = training, held_out - float(units.log_scale)
     if is_classifier(model):
         return RowsLeftOut(*scores, _both_classes(mean), np.zeros(0), np.zeros(0))
     below, up_to = chances[0][:, 0], chances[-1][:, 0]
@@ -167,25 +169,19 @@ def _both_classes(probabilities: np.ndarray) -> np.ndarray:
     return np.concatenate([1 - probabilities, probabilities], axis=1)
 
 
-def _of_classes_left_out(
-    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
-) -> tuple[Array, ...]:
-    held_out = log_mean_exp(likelihood.log_prob(outputs, targets))
-    return log_mean_exp(log_likelihoods), held_out, predictive_mean(likelihood, outputs)
+def _of_classes_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
+    densities = jax.vmap(likelihood.log_prob, (0, None))(outputs, targets)
+    return log_mean_exp(densities), predictive_mean(likelihood, outputs)
 
 
-def _of_numbers_left_out(
-    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
-) -> tuple[Array, ...]:
-    scores = _of_classes_left_out(likelihood, log_likelihoods, outputs, targets)
+def _of_numbers_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
+    scores = _of_classes_left_out(likelihood, outputs, targets)
     return *scores, predictive_cdf(likelihood, outputs, targets)
 
 
-def _of_counts_left_out(
-    likelihood: Any, log_likelihoods: Array, outputs: Array, targets: Array
-) -> tuple[Array, ...]:
-    scores = _of_numbers_left_out(likelihood, log_likelihoods, outputs, targets)
-    return *scores[:3], predictive_cdf(likelihood, outputs, targets - 0.5), scores[3]
+def _of_counts_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
+    *scores, up_to = _of_numbers_left_out(likelihood, outputs, targets)
+    return *scores, predictive_cdf(likelihood, outputs, targets - 0.5), up_to
 
 
 def _of_classes(likelihood: Any, outputs: Array) -> tuple[Array, ...]:

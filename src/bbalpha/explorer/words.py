@@ -74,6 +74,8 @@ def notes_in_words(view: Any, num_rows: int, failed: Sequence[float]) -> list[st
 def _origin(model: Any, own: float) -> str:
     """Where the model's α comes from."""
     name = alpha_in_words(own)
+    if model.alpha_curve_ is not None:
+        return f"α = {name} was chosen when the model was fitted. {model.alpha_curve_.reason}"
     if model.alpha != "auto":
         return f"α = {name} was set when the model was fitted."
     enough = ENOUGH_LABELS if hasattr(model, "classes_") else ENOUGH_ROWS

@@ -20,20 +20,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Dataset, Standardizer
-from bbalpha.distributions import CappedGaussian, Distribution
+from bbalpha.distributions import Distribution
 from bbalpha.engine import streams, threefry
-from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import check_counts
-from bbalpha.engine.optimizers import adam
 from bbalpha.interfaces import estimator_file
+from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.limits import TUNED
 from bbalpha.interfaces.network import (
     Head,
     Network,
-    as_wide_as,
     log_likelihood_of,
     model_of,
     scored,
@@ -43,20 +42,18 @@ from bbalpha.interfaces.network import (
 from bbalpha.interfaces.settings import (
     HIDDEN,
     NUM_SAMPLES,
-    check_draws,
     check_settings,
     default_alpha,
 )
 from bbalpha.interfaces.training import (
     Rows,
+    Training,
     all_or_nothing,
     check_continues,
     check_resumable,
-    epochs_of,
-    hold_out,
-    quiet_fit,
     warn_of_ending,
 )
+from bbalpha.interfaces.tuning import tuned
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
 from bbalpha.posterior import Posterior, map_rows
@@ -68,6 +65,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
     """A Bayesian neural network trained with BB-α; the base of the two estimators."""
 
     n_features_in_: int
+    alpha_curve_: AlphaCurve | None = None
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
     _seed: int  # of the start, the training and the draws for predictions
     _memory: Rows | None  # rows that `partial_fit` keeps
@@ -103,7 +101,9 @@ class Estimator(Explorable, BaseEstimator, ABC):
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                from 30 rows on (60 for classes) and 0 for fewer.
+                from 30 rows on (60 for classes) and 0 for fewer; "tuned" lets `fit` choose between
+                −1 and 1 by leave-one-out on the training rows, which takes about three times as
+                long (see `alpha_curve_`); `partial_fit` then goes on at the chosen power.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -176,7 +176,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
             if last is None:
                 self._choose_likelihood(y)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
-            self.posterior_ = self._train(rows, None, last, checkpoint)
+            self.posterior_ = self._train(rows, None, last, checkpoint, tunes=True)
             self._memory, self._memory_prior = None, None
         return self
 
@@ -296,7 +296,12 @@ class Estimator(Explorable, BaseEstimator, ABC):
         return Rows(self.input_units_.transform(X), self.target_units_.transform(y), weights)
 
     def _train(
-        self, rows: Rows, prior: Distribution | None, last: Posterior | None, checkpoint: Any = None
+        self,
+        rows: Rows,
+        prior: Distribution | None,
+        last: Posterior | None,
+        checkpoint: Any = None,
+        tunes: bool = False,
     ) -> Posterior:
         """The posterior of these rows.
 
@@ -305,36 +310,19 @@ class Estimator(Explorable, BaseEstimator, ABC):
             prior: The prior; by default the one in the settings.
             last: The posterior to start from; by default the start is random.
             checkpoint: Where to save the fit.
+            tunes: Whether to choose the power, if that is to be chosen.
         """
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         else:
             check_continues(self, last)
-        training, early_stopping = hold_out(self, rows)
-        level, network = self._level(training), self._network()
-        check_draws(self.num_predictive_samples, network.size)
-        own_prior = network.prior_around(level, float(self.prior_scale))
-        factors = network.factors() if last is None else network.factors_of(last.prior, own_prior)
-        posterior = quiet_fit(
-            log_likelihood_of(self.activation),
-            network.start(level, self._seed) if last is None else last.mean,
-            Dataset(training.inputs, training.targets),
-            key=threefry.key_of(self._seed),
-            alpha=self._power(len(rows.inputs)),
-            prior=prior or own_prior,
-            learn_prior=factors if self._learns_prior() and prior is None else False,
-            hyperparams=self._new_likelihood(level) if last is None else last.hyperparams,
-            family=CappedGaussian if last is None else partial(as_wide_as, last.q),
-            optimizer="adam" if self.learning_rate is None else adam(float(self.learning_rate)),
-            num_epochs=epochs_of(self, len(training.inputs)),
-            batch_size=min(self.batch_size, padded_length(len(training.inputs))),
-            num_samples=self.num_samples,
-            draws="antithetic",
-            sample_weight=training.sample_weight,
-            early_stopping=early_stopping,
-            checkpoint=checkpoint,
-            progress=bool(self.verbose),
-        )
+        training = Training.of(self, rows, prior)
+        if self.alpha == TUNED and tunes:
+            posterior, self.alpha_curve_ = tuned(training, last, checkpoint)
+        else:
+            alpha = self._power(len(rows.inputs), last)
+            posterior = training.posterior(alpha, last, checkpoint=checkpoint)
+            self.alpha_curve_ = None
         self.n_iter_ = len(posterior.info.energies)
         warn_of_ending(posterior.info)
         return posterior
@@ -342,10 +330,12 @@ class Estimator(Explorable, BaseEstimator, ABC):
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
 
-    def _power(self, num_rows: int) -> Any:
-        if self.alpha != "auto":
-            return self.alpha
-        return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
+    def _power(self, num_rows: int, last: Posterior | None) -> Any:
+        if self.alpha == TUNED and last is not None:  # more rows for a model that has its power
+            return float(last.alpha)
+        if self.alpha in (TUNED, "auto"):
+            return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
+        return self.alpha
 
     def _network(self) -> Network:
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)).tolist()

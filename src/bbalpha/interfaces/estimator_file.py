@@ -26,8 +26,10 @@ from bbalpha.files.posterior_file import (
     posterior_of_file,
 )
 from bbalpha.files.wording import one_line
+from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.finite import check_predicts, has_variance
 from bbalpha.interfaces.inputs import InputUnits
+from bbalpha.interfaces.limits import TUNED
 from bbalpha.interfaces.settings import COUNTS, check_draws, check_settings
 
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
@@ -92,6 +94,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
     try:
+        _check_chosen(estimator)
         for name in ("hyperparams", "prior"):
             check_finite_leaves(getattr(estimator.posterior_, name), f".{name}")
         check_predicts(estimator)
@@ -106,8 +109,8 @@ def _section(estimator: Any) -> dict[str, Any]:
     settings |= {name: bool(settings[name]) for name in FLAGS}
     seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
     settings["random_state"] = int(seed) if isinstance(seed, int) else None
-    encoder = estimator.encoder_
-    return {
+    encoder, curve = estimator.encoder_, estimator.alpha_curve_
+    return ({} if curve is None else {"alpha_curve": curve.to_json()}) | {
         "class": type(estimator).__name__,
         "settings": settings,
         "seed": estimator._seed,
@@ -135,6 +138,8 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     estimator._restore_targets(section["targets"])
     estimator._seed = _whole("seed", section["seed"], 2**31)
     estimator._memory, estimator._memory_prior = None, None
+    curve = section.get("alpha_curve")
+    estimator.alpha_curve_ = None if curve is None else AlphaCurve.from_json(curve)
     expected = _section(estimator)
     for name in sorted(section.keys() | expected.keys()):
         if name not in expected or not _same(section[name], expected[name]):
@@ -152,7 +157,7 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
     for name, parameter in expected.items():
         if not _is_like(settings[name], parameter.default):
             raise ValueError(f"{name} is {reprlib.repr(settings[name])}.")
-    if not (settings["alpha"] == "auto" or _is_finite(settings["alpha"])):
+    if not (settings["alpha"] in ("auto", TUNED) or _is_finite(settings["alpha"])):
         raise ValueError(f"alpha is {reprlib.repr(settings['alpha'])}.")
     if not (settings["learn_prior"] == "auto" or isinstance(settings["learn_prior"], bool)):
         raise ValueError(f"learn_prior is {reprlib.repr(settings['learn_prior'])}.")
@@ -278,6 +283,13 @@ def _axes(found: Any, num_columns: int) -> np.ndarray:
     if axes.size and not np.abs(axes.T @ axes - np.eye(num_columns)).max() < ORTHOGONAL:
         raise ValueError("the axes are not orthogonal.")
     return axes
+
+
+def _check_chosen(estimator: Any) -> None:
+    """Raise if the curve would have made `fit` choose another power than that of the posterior."""
+    curve, alpha = estimator.alpha_curve_, float(estimator.posterior_.alpha)
+    if curve is not None and curve.chosen != alpha:
+        raise ValueError(f"alpha_curve chooses {curve.chosen:g}, but alpha is {alpha:g}.")
 
 
 def _dictionary(name: str, value: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +13,15 @@ from sklearn.exceptions import ConvergenceWarning as SklearnConvergenceWarning
 
 from bbalpha.convergence import ConvergenceWarning
 from bbalpha.data import Dataset
+from bbalpha.distributions import CappedGaussian, Distribution
+from bbalpha.engine import threefry
+from bbalpha.engine.batches import padded_length
 from bbalpha.engine.checks import warn
 from bbalpha.engine.layout import Layout
+from bbalpha.engine.optimizers import adam
 from bbalpha.fitting import fit
+from bbalpha.interfaces.network import as_wide_as, log_likelihood_of
+from bbalpha.interfaces.settings import check_draws
 from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
@@ -29,6 +37,69 @@ class Rows(NamedTuple):
     inputs: Any
     targets: Any
     sample_weight: np.ndarray
+
+
+@dataclass(frozen=True)
+class Training:
+    """The fit of an estimator to some rows, at any power and from any start.
+
+    Attributes:
+        estimator: Whose settings, units and seed are used.
+        rows: The rows to learn from.
+        early_stopping: The rule that other rows make, if some are held out.
+        prior: The prior; by default the one in the settings.
+    """
+
+    estimator: Any
+    rows: Rows
+    early_stopping: EarlyStopping | None
+    prior: Distribution | None
+
+    @classmethod
+    def of(cls, estimator: Any, rows: Rows, prior: Distribution | None) -> "Training":
+        """The fit to all rows that are not held out."""
+        check_draws(estimator.num_predictive_samples, estimator._network().size)
+        return cls(estimator, *hold_out(estimator, rows), prior)
+
+    def posterior(
+        self,
+        alpha: Any,
+        last: Posterior | None = None,
+        num_epochs: int | None = None,
+        checkpoint: Any = None,
+    ) -> Posterior:
+        """The posterior at a power.
+
+        Args:
+            alpha: The power.
+            last: The posterior to start from; by default the start is random.
+            num_epochs: Passes over the rows; by default those of the settings.
+            checkpoint: Where to save the fit.
+        """
+        one, rows = self.estimator, self.rows
+        level, network = one._level(rows), one._network()
+        own_prior = network.prior_around(level, float(one.prior_scale))
+        factors = network.factors() if last is None else network.factors_of(last.prior, own_prior)
+        return quiet_fit(
+            log_likelihood_of(one.activation),
+            network.start(level, one._seed) if last is None else last.mean,
+            Dataset(rows.inputs, rows.targets),
+            key=threefry.key_of(one._seed),
+            alpha=alpha,
+            prior=self.prior or own_prior,
+            learn_prior=factors if one._learns_prior() and self.prior is None else False,
+            hyperparams=one._new_likelihood(level) if last is None else last.hyperparams,
+            family=CappedGaussian if last is None else partial(as_wide_as, last.q),
+            optimizer="adam" if one.learning_rate is None else adam(float(one.learning_rate)),
+            num_epochs=num_epochs or epochs_of(one, len(rows.inputs)),
+            batch_size=min(one.batch_size, padded_length(len(rows.inputs))),
+            num_samples=one.num_samples,
+            draws="antithetic",
+            sample_weight=rows.sample_weight,
+            early_stopping=self.early_stopping,
+            checkpoint=checkpoint,
+            progress=bool(one.verbose),
+        )
 
 
 def quiet_fit(*args: Any, **kwargs: Any) -> Posterior:

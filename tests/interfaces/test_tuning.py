@@ -1,0 +1,147 @@
+"""Facts about the power that is chosen by leave-one-out."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import bbalpha as bb
+from bbalpha.interfaces import training, tuning
+from bbalpha.interfaces.limits import TUNED
+
+SETTINGS = {"hidden_layer_sizes": (), "likelihood": "gaussian", "alpha": TUNED, "random_state": 0}
+
+
+def tuned(table, **settings):
+    model = bb.BBAlphaRegressor(**SETTINGS | {"max_epochs": 20} | settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(table.inputs, table.numbers)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The power and the number of epochs of every fit since the test began."""
+    found, fit = [], training.fit
+
+    def noted(*args, **kwargs):
+        found.append((kwargs["alpha"], kwargs["num_epochs"]))
+        return fit(*args, **kwargs)
+
+    monkeypatch.setattr(training, "fit", noted)
+    return found
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """Leave-one-out scores by power, in place of real ones."""
+    by_alpha = {}
+
+    def scored(estimator, posterior, rows):
+        score = np.full(len(rows.inputs), by_alpha[float(posterior.alpha)])
+        return score, score, np.zeros(len(rows.inputs))
+
+    monkeypatch.setattr(tuning, "scores_of_rows", scored)
+    return by_alpha
+
+
+@pytest.mark.parametrize(
+    ("found", "fits", "chosen"),
+    [
+        ({0.5: 1.0, 0.0: 0.5, 1.0: 2.0}, [(0.5, 20), (0.0, 20), (1.0, 5)], 1.0),
+        ({0.5: 1.0, 0.0: 1.5, -0.5: 1.2}, [(0.5, 20), (0.0, 20), (-0.5, 5)], 0.0),
+        (
+            {0.5: 1.0, 0.0: 1.5, -0.5: 2.0, -1.0: 3.0},
+            [(0.5, 20), (0.0, 20), (-0.5, 5), (-1.0, 5)],
+            -1.0,
+        ),
+    ],
+)
+def test_powers_are_tried_outwards_while_scores_improve(table, calls, scores, found, fits, chosen):
+    scores.update(found)
+    model = tuned(table)
+    assert calls == fits
+    assert model.alpha_curve_.chosen == float(model.posterior_.alpha) == chosen
+    assert model.alpha_curve_.scores == pytest.approx([found[x] for x in sorted(found)])
+
+
+def test_the_estimator_predicts_with_the_posterior_whose_score_it_keeps(table, tmp_path):
+    model = tuned(table)
+    curve = model.alpha_curve_
+    found = bb.leave_one_out(model, table.inputs, table.numbers)
+    assert found.mean == pytest.approx(curve.scores[curve.alphas.index(curve.chosen)], abs=1e-5)
+    model.save(tmp_path / "model.safetensors")
+    loaded = bb.BBAlphaRegressor.load(tmp_path / "model.safetensors")
+    assert loaded.alpha_curve_ == curve
+    np.testing.assert_array_equal(loaded.predict(table.new), model.predict(table.new))
+    others = dict.fromkeys(("behind", "behind_errors"), (1.0,) * len(curve.alphas))
+    place = curve.alphas.index(curve.chosen)
+    others["behind_errors"] = tuple(0.0 if x == place else 2.0 for x in range(len(curve.alphas)))
+    model.alpha_curve_ = dataclasses.replace(curve, **others)
+    model.save(tmp_path / "forged.safetensors")
+    with pytest.raises(ValueError, match=r"alpha_curve chooses \S+, but alpha is"):
+        bb.BBAlphaRegressor.load(tmp_path / "forged.safetensors")
+
+
+def test_few_rows_get_alpha_zero_and_a_sentence(table, calls):
+    few = table._replace(inputs=table.inputs[:9], numbers=table.numbers[:9])
+    model = tuned(few)
+    assert calls == [(0.0, 20)]
+    assert model.alpha_curve_.reason == "9 rows are too few to choose a power by."
+    light = bb.BBAlphaRegressor(**SETTINGS, max_epochs=5)
+    light.fit(table.inputs, table.numbers, sample_weight=np.full(64, 0.1))
+    assert float(light.posterior_.alpha) == 0.0  # 6.4 data points, whose energy has no bound at 7
+
+
+def test_a_power_whose_energy_is_not_finite_is_no_candidate(table, monkeypatch, scores):
+    fit = training.fit
+
+    def failing(*args, **kwargs):
+        if kwargs["alpha"] == 1.0:
+            raise bb.NonFiniteEnergyError(3, None)
+        return fit(*args, **kwargs)
+
+    monkeypatch.setattr(training, "fit", failing)
+    scores.update({0.5: 1.0, 0.0: 0.5})
+    assert tuned(table).alpha_curve_.alphas == (0.0, 0.5)
+    scores.update({0.5: np.nan, 0.0: 0.5, -0.5: 0.0})
+    assert tuned(table).alpha_curve_.chosen == 0.0
+
+
+def test_ctrl_c_ends_the_sweep_and_keeps_what_was_reached(table, monkeypatch, scores):
+    fit = training.fit
+
+    def interrupted(*args, **kwargs):
+        posterior = fit(*args, **kwargs)
+        stopped = "interrupted" if kwargs["alpha"] == 0.0 else posterior.info.stopped
+        info = dataclasses.replace(posterior.info, stopped=stopped)
+        return dataclasses.replace(posterior, info=info)
+
+    monkeypatch.setattr(training, "fit", interrupted)
+    scores[0.5] = 1.0
+    with pytest.warns(UserWarning, match="^fit was interrupted after"):
+        model = tuned(table)
+    assert model.alpha_curve_.alphas == (0.5,)
+    assert model.alpha_curve_.reason == "No other value was tried."
+
+
+def test_partial_fit_goes_on_at_the_power_that_was_chosen(table, calls, scores):
+    scores.update({0.5: 1.0, 0.0: 0.5, 1.0: 2.0})
+    model = tuned(table)
+    calls.clear()
+    model.partial_fit(table.inputs, table.numbers)
+    assert calls == [(1.0, 20)]
+    assert model.alpha_curve_ is None
+
+
+def test_each_power_has_a_checkpoint_of_its_own(table, calls, tmp_path):
+    first = bb.BBAlphaRegressor(**SETTINGS, max_epochs=5)
+    first.fit(table.inputs, table.numbers, checkpoint=tmp_path)
+    folders = sorted(path.name for path in tmp_path.iterdir())
+    assert folders == sorted(f"alpha_{alpha:g}" for alpha, _ in calls)
+    again = bb.BBAlphaRegressor(**SETTINGS, max_epochs=5)
+    again.fit(table.inputs, table.numbers, checkpoint=bb.Checkpoint(tmp_path))
+    np.testing.assert_array_equal(again.predict(table.new), first.predict(table.new))
+    assert again.alpha_curve_ == first.alpha_curve_
