@@ -122,7 +122,7 @@ def _explore(
     from bbalpha.cli.training import facts_before, fit_or_refuse, new_model
     from bbalpha.explorer.exploring import Table, explored
     from bbalpha.explorer.page import bounded_page
-    from bbalpha.interfaces.verdict import FEWEST_ROWS
+    from bbalpha.interfaces.left_out import FEWEST_ROWS
     from bbalpha.tables import select_column
 
     num_rows = len(table.inputs)

@@ -14,7 +14,7 @@ import typer
 
 from bbalpha.cli.doors import Refusal
 from bbalpha.engine.limits import MOST
-from bbalpha.interfaces.limits import LARGEST_ALPHA, LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS
+from bbalpha.interfaces.limits import LARGEST_ALPHA, LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS, TUNED
 
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 LONGEST = 200  # letters of a wrong value that are repeated

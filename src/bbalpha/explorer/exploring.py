@@ -24,7 +24,7 @@ from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_wor
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.finite import NonFinitePredictionError
-from bbalpha.interfaces.left_out import evenly_spread
+from bbalpha.interfaces.left_out import evenly_spread, rows_to_score
 from bbalpha.interfaces.settings import COUNTS
 
 ALPHAS = (-1.0, 0.0, 0.25, 0.5, 1.0)  # besides the model's own
