@@ -1,9 +1,8 @@
 """The power chosen by leave-one-out on the training rows.
 
 Two whole fits, at α = 0 and ½, then short ones outwards from the better of them, each from the
-result of its neighbor. Whole ones, because a fit at ½ that starts from 0 stays in a worse optimum,
-where the learned prior has switched units off, and the way back takes as long as a whole fit. What
-is scored is what is returned.
+result of its neighbor. Whole ones, because a short fit at ½ from the result at 0, or the other way
+round, ends in a worse optimum on some tables. What is scored is what is returned.
 """
 
 import dataclasses
