@@ -9,7 +9,7 @@ from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_wor
 
 ZEROS = np.zeros(100)
 NOISE = np.random.default_rng(0).normal(size=100)
-SET = SimpleNamespace(alpha=0.5)
+SET = SimpleNamespace(alpha_curve_=None, alpha=0.5)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_better_alpha_is_named_with_the_paired_difference():
     ("own", "words"), [(0.5, "at least 30 rows."), (0.0, "fewer than 30 rows.")]
 )
 def test_the_default_is_said_to_be_one(own, words):
-    reason = reason_in_words(SimpleNamespace(alpha="auto"), own, {own: ZEROS})
+    reason = reason_in_words(SimpleNamespace(alpha_curve_=None, alpha="auto"), own, {own: ZEROS})
     assert reason.startswith(f"α = {alpha_in_words(own)} is the default for tables of {words}")
 
 

@@ -143,7 +143,7 @@ TrainingData = Annotated[
 ]
 TargetColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")]
 Alpha = Annotated[
-    str | None,
+    Any,  # a number, "tuned" or None
     typer.Option(
         metavar=f"NUMBER|{TUNED}",
         parser=number_or(TUNED, finite_number("--alpha", below=LARGEST_ALPHA)),

@@ -94,16 +94,18 @@ def with_fewer_rows(data: dict[str, Any], num_rows: int) -> dict[str, Any]:
 
 def as_json(data: dict[str, Any]) -> str:
     """JSON that cannot end an element of HTML, with rounded numbers and null for others."""
-    digits = {"rows": CELL_DIGITS, "columns": CELL_DIGITS}
-    plain = {name: _plain(value, digits.get(name, DIGITS)) for name, value in data.items()}
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        _plain(data, DIGITS), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
     return text.translate(ESCAPES)
 
 
 def _plain(value: Any, digits: int) -> Any:
     """Arrays as lists, and numbers with so many digits; null for those that are not finite."""
     if isinstance(value, dict):
-        return {name: _plain(entry, digits) for name, entry in value.items()}
+        # Scores are rounded where they are shown, and not twice.
+        digits_of = {"scores": CELL_DIGITS}
+        return {name: _plain(x, digits_of.get(name, digits)) for name, x in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(entry, digits) for entry in value]
     if isinstance(value, float | np.floating):
