@@ -94,9 +94,9 @@ def with_fewer_rows(data: dict[str, Any], num_rows: int) -> dict[str, Any]:
 
 def as_json(data: dict[str, Any]) -> str:
     """JSON that cannot end an element of HTML, with rounded numbers and null for others."""
-    text = json.dumps(
-        _plain(data, DIGITS), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    )
+    digits = {"rows": CELL_DIGITS, "columns": CELL_DIGITS}
+    plain = {name: _plain(value, digits.get(name, DIGITS)) for name, value in data.items()}
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate(ESCAPES)
 
 
