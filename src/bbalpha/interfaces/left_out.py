@@ -21,7 +21,7 @@ take all the weight (docs/tables.md has the numbers).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, wraps
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -34,6 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 from bbalpha.data import Dataset
 from bbalpha.energy import log_power_mean
 from bbalpha.engine import threefry
+from bbalpha.engine.options import compiler_options
 from bbalpha.interfaces.network import model_of
 from bbalpha.likelihoods import Likelihood
 from bbalpha.metrics import standard_error
@@ -242,7 +243,18 @@ def _dtype_of(targets: np.ndarray, inputs: Array) -> Any:
     return targets.dtype if targets.dtype.kind in "iu" else inputs.dtype
 
 
-@eqx.filter_jit
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a program that is compiled quickly, because it runs once for a fit."""
+
+    @cache
+    def program() -> Callable[..., Any]:
+        jit: Callable = eqx.filter_jit  # whose annotations do not mention the settings of `jax.jit`
+        return jit(function, compiler_options=compiler_options(is_rare=True))
+
+    return wraps(function)(lambda *args: program()(*args))
+
+
+@_compiled
 def _effects(
     likelihood: Likelihood,
     alpha: Float[Array, ""],
@@ -268,7 +280,7 @@ def _log_likelihoods(
     return jax.vmap(likelihood.log_prob, (0, None))(outputs, targets)
 
 
-@eqx.filter_jit
+@_compiled
 def _summarized(
     function: Callable[..., Any],
     likelihood: Likelihood,
@@ -296,7 +308,7 @@ def _cotangents(effects: _Effects, size: int) -> Float[Array, "slopes rows outpu
     return jnp.asarray(np.concatenate([np.asarray(effects.slopes)[None], np.moveaxis(roots, 2, 0)]))
 
 
-@eqx.filter_jit
+@_compiled
 def _pulled_back(
     posterior: Posterior,
     model: Callable,
@@ -314,7 +326,7 @@ def _pulled_back(
     return _averaged(posterior, key, lambda vector: of_rows(vector, inputs, cotangents))
 
 
-@eqx.filter_jit
+@_compiled
 def _pushed_forward(
     posterior: Posterior,
     model: Callable,
