@@ -26,7 +26,6 @@ from bbalpha.distributions import INITIAL_LOG_VARIANCE
 from bbalpha.engine.batches import no_order
 from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.loop import Plan
-from bbalpha.engine.optimizers import decaying_adam
 from bbalpha.planning import draws_for, optimizer_for
 
 GAP = 0.01  # of the start's energy above the optimum's that may be left
@@ -72,7 +71,8 @@ def ours(problem):
 
 def former(problem):
     """The former default: Adam with a falling rate on minibatches."""
-    return _fitted(problem, decaying_adam(FORMER_STEPS), FORMER_BATCH, FORMER_STEPS)
+    rate = optax.cosine_decay_schedule(1e-2, FORMER_STEPS)
+    return _fitted(problem, optax.adam(rate), FORMER_BATCH, FORMER_STEPS)
 
 
 def numpyros(problem, rate):
