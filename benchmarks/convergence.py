@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+import optax
 from numpyro.infer import SVI, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoMultivariateNormal
 from references import Model, cases, gaussian, sampled_energy
