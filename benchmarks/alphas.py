@@ -2,8 +2,8 @@
 
 On each split of each table an estimator is fitted at five fixed powers, with all defaults, and with
 the power chosen by leave-one-out on the training rows. Scores are log-likelihoods of the other
-rows, seconds those of the processor without compiling. A finished split is written to
-`benchmarks/alphas/splits.csv` and skipped by the next run. `--report` prints the table for
+rows. Seconds are processor time without compiling. Each finished split is written to
+`benchmarks/alphas/splits.csv`, and the next run skips it. `--report` prints the table for
 docs/alpha.md. BBALPHA_DATA names the folder of the UCI sets; without it they are left out.
 """
 

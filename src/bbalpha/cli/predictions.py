@@ -43,7 +43,7 @@ def predictions_of(
 
 
 def ids_of(model: Model, frame: Any, id: str | None) -> pandas.Series | None:
-    """The column that names the rows: the given one, or that of training if it is there.
+    """The ID column: the given one, or else the one named in training, if the table has it.
 
     Raises:
         Refusal: If the given one is not a column of the table.

@@ -34,7 +34,7 @@ class ShownColumn:
     Attributes:
         name: Its name.
         kind: "number", "date" (days since 1970), "boolean" or "text".
-        unit: The currency or percent sign beside its numbers.
+        unit: The currency or percent sign of its numbers.
         is_log: Whether the model sees its logarithm.
         first: The first of its features.
         features: Those of each grid value.
