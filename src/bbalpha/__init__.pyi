@@ -31,6 +31,7 @@ from .distributions import (
     FullGaussian,
 )
 from .low_rank import LowRankGaussian, NarrowedGaussian
+from .mixtures import GaussianMixture
 from .priors import DensityPrior
 from .energy import alpha_energy, log_power_mean
 from .divergences import alpha_divergence, log_alpha_divergence_on_grid
@@ -63,6 +64,7 @@ from .interfaces.regressor import BBAlphaRegressor
 from .interfaces.scoring import log_likelihood_score
 from .interfaces.left_out import LeftOut, leave_one_out
 from .interfaces.alpha_curve import AlphaCurve
+from .interfaces.calibration import Calibration
 from .interfaces.verdict import Verdict, judge
 
 __version__: str
@@ -107,6 +109,7 @@ __all__ = [
     "FullGaussian",
     "LowRankGaussian",
     "NarrowedGaussian",
+    "GaussianMixture",
     "DensityPrior",
     "alpha_energy",
     "log_power_mean",
@@ -149,6 +152,7 @@ __all__ = [
     "LeftOut",
     "leave_one_out",
     "AlphaCurve",
+    "Calibration",
     "Verdict",
     "judge",
 ]

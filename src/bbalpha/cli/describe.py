@@ -4,7 +4,7 @@ from typing import Any
 
 from bbalpha.cli.printing import count
 from bbalpha.cli.saved import Model
-from bbalpha.interfaces.limits import TUNED
+from bbalpha.interfaces.limits import STACKED, TUNED
 from bbalpha.tables import Encoder
 from bbalpha.tables.messages import join, quote
 from bbalpha.tables.text_column import TextColumn
@@ -38,7 +38,11 @@ def network_in_words(model: Model) -> str:
     estimator = model.estimator
     hidden = "-".join(map(str, estimator.hidden_layer_sizes))
     layers = f"hidden units {hidden}" if hidden else "linear"
-    words = {"auto": "", TUNED: ", α chosen by leave-one-out"}
+    words = {
+        "auto": "",
+        TUNED: ", α chosen by leave-one-out",
+        STACKED: ", several α stacked by leave-one-out",
+    }
     named = isinstance(estimator.alpha, str)
     alpha = words[estimator.alpha] if named else f", α = {estimator.alpha:g}"
     name = _likelihood_name(estimator)

@@ -14,7 +14,14 @@ import typer
 
 from bbalpha.cli.doors import Refusal
 from bbalpha.engine.limits import MOST
-from bbalpha.interfaces.limits import LARGEST_ALPHA, LOWEST_LEVEL, MOST_LAYERS, MOST_UNITS, TUNED
+from bbalpha.interfaces.limits import (
+    LARGEST_ALPHA,
+    LOWEST_LEVEL,
+    MOST_LAYERS,
+    MOST_UNITS,
+    STACKED,
+    TUNED,
+)
 
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
 LONGEST = 200  # letters of a wrong value that are repeated
@@ -47,9 +54,11 @@ def whole_number(option: str, lowest: int, highest: int) -> Callable[[Any], int]
     return parse
 
 
-def number_or(word: str, parse: Callable[[Any], float]) -> Callable[[Any], float | str]:
+def number_or(
+    words: tuple[str, ...], parse: Callable[[Any], float]
+) -> Callable[[Any], float | str]:
     """A parser for an option whose value must be a number, as another one checks it, or a word."""
-    return lambda value: word if value == word else parse(value)
+    return lambda value: value if value in words else parse(value)
 
 
 def finite_number(
@@ -143,13 +152,13 @@ TrainingData = Annotated[
 ]
 TargetColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")]
 Alpha = Annotated[
-    Any,  # a number, "tuned" or None
+    Any,  # a number, a word or None
     typer.Option(
-        metavar=f"NUMBER|{TUNED}",
-        parser=number_or(TUNED, finite_number("--alpha", below=LARGEST_ALPHA)),
+        metavar=f"NUMBER|auto|{TUNED}|{STACKED}",
+        parser=number_or(("auto", TUNED, STACKED), finite_number("--alpha", below=LARGEST_ALPHA)),
         help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
-        "default, ½ or, for few rows, 0. With tuned it is chosen by leave-one-out, in about "
-        "three times the time.",
+        "default (auto), ½ or, for few rows, 0. With tuned it is chosen by leave-one-out, in about "
+        "three times the time; with stacked several values are mixed.",
     ),
 ]
 Hidden = Annotated[

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -15,32 +14,13 @@ from bbalpha.interfaces import left_out as left_out_rows
 from bbalpha.interfaces.classifier import entropies
 from bbalpha.interfaces.network import model_of, summarized
 from bbalpha.interfaces.regressor import variances
-from bbalpha.interfaces.settings import COUNTS
-from bbalpha.posterior import log_mean_exp
-from bbalpha.predictive import predictive_cdf, predictive_mean, quantiles_at_tails, tails
+from bbalpha.interfaces.without import RowsLeftOut, both_classes, predicted_without
+from bbalpha.predictive import predictive_mean, quantiles_at_tails, tails
 
 INTERVAL = (0.05, 0.95)  # the levels between which intervals and bands lie
 NUM_BACKGROUND = 24  # rows into which every grid value is put
 NUM_DRAWS = 200  # of the weights, for a curve
 EVERY = 5  # one draw of so many is used for the intervals along a curve, which take the longest
-
-
-class RowsLeftOut(NamedTuple):
-    """What the model says about rows if each is left out, in the units of the targets.
-
-    Attributes:
-        training: Log-densities of the rows if they are not left out.
-        held_out: The same if they are.
-        mean: The predictive mean, or the probabilities of all classes.
-        below: The probability of a smaller target; empty for classes.
-        up_to: That of a target as small or smaller: the same, except for counts.
-    """
-
-    training: np.ndarray
-    held_out: np.ndarray
-    mean: np.ndarray
-    below: np.ndarray
-    up_to: np.ndarray
 
 
 class Rows(NamedTuple):
@@ -81,26 +61,18 @@ def is_classifier(model: Any) -> bool:
 def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
     """What the model says about some of its training rows if each is left out."""
     rows = left_out_rows.rows_of(model, *left_out_rows.chosen_rows(model, X, y)[1:])
-    function = _of_numbers_left_out
+    found = predicted_without(model, rows)
     if is_classifier(model):
-        function = _of_classes_left_out
-    elif model.likelihood_ in COUNTS:
-        function = _of_counts_left_out
-    training, found = left_out_rows.summary_without(model, rows, function)
-    held_out, mean, *chances = found
-    units = model.target_units_
-    scores = training, held_out - float(units.log_scale)
-    if is_classifier(model):
-        return RowsLeftOut(*scores, _both_classes(mean), np.zeros(0), np.zeros(0))
-    below, up_to = chances[0][:, 0], chances[-1][:, 0]
-    return RowsLeftOut(*scores, units.inverse(mean)[:, 0], below, up_to)
+        return found
+    columns = (found.mean[:, 0], found.below[:, 0], found.up_to[:, 0])
+    return RowsLeftOut(found.training, found.held_out, *columns)
 
 
 def rows_of(model: Any, features: np.ndarray) -> Rows:
     """What the model says about rows of these features."""
     if is_classifier(model):
         mean, total, noise = _over_draws(model, features, _of_classes)
-        return Rows(_both_classes(mean), np.zeros((0, 2)), noise, np.maximum(total - noise, 0))
+        return Rows(both_classes(mean), np.zeros((0, 2)), noise, np.maximum(total - noise, 0))
     found = _over_draws(model, features, _of_numbers, *tails(INTERVAL))
     mean, noise, doubt, low, high = (column[:, 0] for column in found)
     units = model.target_units_
@@ -160,28 +132,6 @@ def _over_draws(model: Any, features: np.ndarray, function: Callable, *args: Any
     summary = eqx.Partial(summarized, function, model.posterior_.hyperparams, args)
     inputs = model.input_units_.transform(features)
     return model._over_draws(model_of(model.activation), inputs, summary)
-
-
-def _both_classes(probabilities: np.ndarray) -> np.ndarray:
-    """The probabilities of all classes; probit has a column for the second one only."""
-    if probabilities.shape[1] > 1:
-        return probabilities
-    return np.concatenate([1 - probabilities, probabilities], axis=1)
-
-
-def _of_classes_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
-    densities = jax.vmap(likelihood.log_prob, (0, None))(outputs, targets)
-    return log_mean_exp(densities), predictive_mean(likelihood, outputs)
-
-
-def _of_numbers_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
-    scores = _of_classes_left_out(likelihood, outputs, targets)
-    return *scores, predictive_cdf(likelihood, outputs, targets)
-
-
-def _of_counts_left_out(likelihood: Any, outputs: Array, targets: Array) -> tuple[Array, ...]:
-    *scores, up_to = _of_numbers_left_out(likelihood, outputs, targets)
-    return *scores, predictive_cdf(likelihood, outputs, targets - 0.5), up_to
 
 
 def _of_classes(likelihood: Any, outputs: Array) -> tuple[Array, ...]:

@@ -23,6 +23,7 @@ from bbalpha.engine.layout import Layout
 from bbalpha.files import model_file
 from bbalpha.files.wording import one_line
 from bbalpha.low_rank import LowRankGaussian, NarrowedGaussian
+from bbalpha.mixtures import GaussianMixture
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.priors import DensityPrior, Prior, as_prior
 from bbalpha.transforms import interval, ordered, positive, simplex
@@ -30,7 +31,13 @@ from bbalpha.transforms import interval, ordered, positive, simplex
 LARGEST_COUNT = 2**63  # of steps, epochs or sites
 LONGEST_WORD = 40  # characters that say why a run stopped
 # Known by name in a file.
-DISTRIBUTIONS = ("DiagonalGaussian", "FullGaussian", "LowRankGaussian", "NarrowedGaussian")
+DISTRIBUTIONS = (
+    "DiagonalGaussian",
+    "FullGaussian",
+    "GaussianMixture",
+    "LowRankGaussian",
+    "NarrowedGaussian",
+)
 TRANSFORMS = {  # likewise, made of their settings in the file
     "Positive": lambda: positive,
     "Interval": interval,
@@ -213,6 +220,10 @@ def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray
     match name:
         case "FullGaussian":
             return FullGaussian(mean, mean, jnp.zeros((layout.size, layout.size)))
+        case "GaussianMixture":
+            num_members = len(np.atleast_1d(arrays.get(f".{field}.log_weights", np.zeros(1))))
+            means = jnp.zeros((num_members, layout.size), mean.dtype)
+            return GaussianMixture(means, means, jnp.zeros(num_members, mean.dtype))
         case "LowRankGaussian":
             shape = arrays.get(f".{field}.factor", np.zeros(())).shape
             rank = shape[1] if len(shape) == 2 and shape[0] == layout.size else 1

@@ -13,7 +13,9 @@ from bbalpha.interfaces.limits import LARGEST_ALPHA
 
 MOST_POWERS = 100  # of a curve in a file
 FEWEST_ROWS = 10  # to choose a power by
-HIGHEST_LEVERAGE = 0.5  # mean over the rows; beyond, leaving one out is no small change
+LEAST_SHARE = 0.01  # of a power in a stacked model
+NUM_UPDATES, TOLERANCE = 2000, 1e-7  # of the shares; nats per row that are still to be gained
+ROUNDING = 1e-6  # of the sum of the shares
 
 PerRow = Float64[np.ndarray, " rows"]
 
@@ -28,8 +30,11 @@ class AlphaCurve:
         standard_errors: Of these means, as estimates for all rows like these.
         behind: How far each is behind the best.
         behind_errors: Standard errors of that, which are smaller because the rows are the same.
-        leverages: The mean leverage of the rows at each power.
-        num_rows: How many rows were scored.
+        num_rows: How many rows were compared: those that can be left out without fitting again.
+        folds: If too few can, the number of folds in which rows were left out by fitting again;
+            otherwise 0.
+        weights: The share of each power in a stacked model; empty if a single one was chosen.
+        gain: How much better the stacked model predicts left-out rows than the best power.
 
     >>> curve = bb.AlphaCurve(
     ...     alphas=(0.0, 0.5),
@@ -37,11 +42,10 @@ class AlphaCurve:
     ...     standard_errors=(0.1, 0.1),
     ...     behind=(0.01, 0.0),
     ...     behind_errors=(0.02, 0.0),
-    ...     leverages=(0.1, 0.1),
     ...     num_rows=90,
     ... )
     >>> curve.chosen, curve.reason
-    (0.0, 'α = 0.5 predicts left-out rows best, but not clearly: 0.010 ± 0.020 nats better.')
+    (0.5, 'Left-out rows are predicted best, 0.010 ± 0.020 nats better than at α = 0.')
     """
 
     alphas: tuple[float, ...]
@@ -49,24 +53,19 @@ class AlphaCurve:
     standard_errors: tuple[float, ...]
     behind: tuple[float, ...]
     behind_errors: tuple[float, ...]
-    leverages: tuple[float, ...]
     num_rows: int
+    folds: int = 0
+    weights: tuple[float, ...] = ()
+    gain: float = 0.0
 
     @classmethod
-    def of(
-        cls, scores: Mapping[float, PerRow], leverages: Mapping[float, PerRow], weights: PerRow
-    ) -> "AlphaCurve":
+    def of(cls, scores: Mapping[float, PerRow], weights: PerRow, folds: int = 0) -> "AlphaCurve":
         """The curve of the scores of the same rows at every power."""
         alphas = tuple(sorted(scores))
         found = np.array([scores[alpha] for alpha in alphas])
         best = found[np.argmax(found @ weights)]
-        return cls(
-            alphas,
-            *_mean_and_error(found, weights),
-            *_mean_and_error(best - found, weights),
-            tuple(float(weights @ leverages[alpha] / weights.sum()) for alpha in alphas),
-            len(weights),
-        )
+        means = _mean_and_error(found, weights), _mean_and_error(best - found, weights)
+        return cls(alphas, *means[0], *means[1], len(weights), folds)
 
     @classmethod
     def from_json(cls, described: Any) -> "AlphaCurve":
@@ -78,20 +77,42 @@ class AlphaCurve:
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(described, dict) or sorted(described) != sorted(names):
             raise ValueError("alpha_curve does not have the fields of a curve.")
-        *columns, num_rows = (described[name] for name in names)
-        if not all(isinstance(column, list) for column in columns):
+        *columns, num_rows, folds, weights, gain = (described[name] for name in names)
+        if not all(isinstance(column, list) for column in (*columns, weights)):
             raise ValueError("alpha_curve does not hold lists.")
         alphas = columns[0]
         if len({len(column) for column in columns}) > 1 or not 0 < len(alphas) <= MOST_POWERS:
             raise ValueError("alpha_curve does not have one score for each of a few powers.")
-        if not all(type(x) is float and math.isfinite(x) for column in columns for x in column):
+        numbers = [x for column in (*columns, weights, [gain]) for x in column]
+        if not all(type(x) is float and math.isfinite(x) for x in numbers):
             raise ValueError("alpha_curve holds something other than finite numbers.")
         if alphas != sorted(set(alphas)) or max(map(abs, alphas)) > LARGEST_ALPHA:
             raise ValueError("alpha_curve does not have ascending powers.")
-        if type(num_rows) is not int or not 0 < num_rows < 2**31:
+        if not all(type(x) is int and 0 <= x < 2**31 for x in (num_rows, folds)) or not num_rows:
             raise ValueError("alpha_curve does not have a number of rows.")
-        numbers: list[Any] = [tuple(column) for column in columns]
-        return cls(*numbers, num_rows=num_rows)
+        if weights and not (len(weights) == len(alphas) and _are_shares(weights)):
+            raise ValueError("alpha_curve does not have one share for each power.")
+        fields: list[Any] = [tuple(column) for column in columns]
+        return cls(*fields, num_rows, folds, tuple(weights), gain)
+
+    def stacked(self, scores: Mapping[float, PerRow], weights: PerRow) -> "AlphaCurve":
+        """The curve with the shares of a stacked model, made of the same scores.
+
+        Shares below one percent are dropped. Where powers cannot be told apart by leaving rows out,
+        the chosen one has all.
+        """
+        found = np.array([scores[alpha] for alpha in self.alphas])
+        if self.is_reliable:
+            shares = stacking_weights(found, weights)
+            shares = np.where(shares < LEAST_SHARE, 0.0, shares)
+            shares = shares / shares.sum()
+        else:
+            shares = np.array([float(alpha == self.chosen) for alpha in self.alphas])
+        with np.errstate(divide="ignore"):
+            mixed = np.logaddexp.reduce(found + np.log(shares)[:, None])
+        score = mixed @ weights / weights.sum()
+        gain = float(score) - max(self.scores)
+        return dataclasses.replace(self, weights=tuple(shares.tolist()), gain=gain)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers of the curve as lists."""
@@ -105,45 +126,59 @@ class AlphaCurve:
 
     @property
     def chosen(self) -> float:
-        """The power nearest 0 of those within one standard error of the best."""
-        if not self._is_reliable:
-            return min(self.alphas, key=abs)
-        pairs = zip(self.alphas, self.behind, self.behind_errors, strict=True)
-        close = [alpha for alpha, behind, error in pairs if behind <= error]
-        return min(close, key=lambda alpha: (abs(alpha), -alpha))
+        """The power with the highest score, or the one nearest 0 if there are too few rows."""
+        return self.best if self.is_reliable else min(self.alphas, key=abs)
+
+    @property
+    def members(self) -> list[float]:
+        """The powers with a share in a stacked model."""
+        return [alpha for alpha, share in zip(self.alphas, self.weights, strict=True) if share]
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether there are enough rows to choose a power by."""
+        return self.num_rows >= FEWEST_ROWS
 
     @property
     def reason(self) -> str:
-        """Why that power was chosen, as a sentence."""
-        chosen, best = self.chosen, self.best
-        if self.num_rows < FEWEST_ROWS:
+        """Why that power, or that mixture of powers, was chosen, as a sentence."""
+        if not self.is_reliable:
             return f"{self.num_rows} rows are too few to choose a power by."
         if len(self.alphas) == 1:
             return "No other value was tried."
-        if not self._is_reliable:
-            return "Single rows matter too much to choose by leaving them out."
-        if chosen != best:
-            return (
-                f"α = {best:g} predicts left-out rows best, but not clearly: "
-                f"{self._gap(chosen)} better."
-            )
-        second = max((a for a in self.alphas if a != best), key=self._score)
-        nearest = min(self.alphas, key=abs)
-        rival = second if chosen == nearest else nearest
-        return f"Left-out rows are predicted best, {self._gap(rival)} better than at α = {rival:g}."
+        return self._comparison + (
+            f" Single rows matter so much that they were left out by fitting again, in "
+            f"{self.folds} folds."
+            if self.folds
+            else ""
+        )
 
     def __str__(self) -> str:
         lines = ["    α  left out  behind the best"]
-        for alpha, score, behind, error in zip(
-            self.alphas, self.scores, self.behind, self.behind_errors, strict=True
+        shares = self.weights or (None,) * len(self.alphas)
+        for alpha, score, behind, error, share in zip(
+            self.alphas, self.scores, self.behind, self.behind_errors, shares, strict=True
         ):
-            mark = "  chosen" if alpha == self.chosen else ""
+            mark = "  chosen" if share is None and alpha == self.chosen else ""
+            mark = f"  {share:4.0%}" if share else mark
             lines.append(f"{alpha:5g}  {score:8.3f}  {behind:.3f} ± {error:.3f}{mark}")
         return "\n".join([*lines, self.reason])
 
     @property
-    def _is_reliable(self) -> bool:
-        return self.num_rows >= FEWEST_ROWS and min(self.leverages) <= HIGHEST_LEVERAGE
+    def _comparison(self) -> str:
+        """Why the chosen is better than the others, as a sentence."""
+        best = self.best
+        if len(self.weights) == 0 or len(self.members) == 1:
+            rival = max((a for a in self.alphas if a != best), key=self._score)
+            rival = 0.0 if best and 0.0 in self.alphas else rival
+            gap = f"{self._gap(rival)} better than at α = {rival:g}"
+            return f"Left-out rows are predicted best, {gap}."
+        pairs = zip(self.alphas, self.weights, strict=True)
+        shares = ", ".join(f"{share:.0%} of α = {alpha:g}" for alpha, share in pairs if share)
+        return (
+            f"Left-out rows are predicted best by a mixture of {shares}: "
+            f"{max(self.gain, 0):.3f} nats better than by α = {best:g} alone."
+        )
 
     def _score(self, alpha: float) -> float:
         return self.scores[self.alphas.index(alpha)]
@@ -152,6 +187,34 @@ class AlphaCurve:
         """How far a power is behind the best, in words."""
         place = self.alphas.index(alpha)
         return f"{self.behind[place]:.3f} ± {self.behind_errors[place]:.3f} nats"
+
+
+def stacking_weights(
+    scores: Float64[np.ndarray, "alphas rows"], weights: PerRow
+) -> Float64[np.ndarray, " alphas"]:
+    """The shares w that maximize Σₙ log Σₖ wₖ exp(scoreₖₙ), by expectation maximization.
+
+    The sum is concave in w. An update multiplies a share by the average responsibility of its power
+    per unit of share. At the optimum no such factor exceeds 1, and the logarithm of the largest
+    bounds what is still to be gained.
+
+    Args:
+        scores: Log-densities of rows that are left out.
+        weights: How many data points each row is.
+    """
+    densities = np.exp(scores - scores.max(axis=0))
+    parts = weights / weights.sum()
+    shares = np.full(len(scores), 1 / len(scores))
+    for _ in range(NUM_UPDATES):
+        factors = (densities / (shares @ densities)) @ parts
+        shares = shares * factors
+        if np.log(factors.max()) < TOLERANCE:
+            break
+    return shares / shares.sum()
+
+
+def _are_shares(weights: list[float]) -> bool:
+    return min(weights) >= 0 and abs(sum(weights) - 1) < ROUNDING
 
 
 def _mean_and_error(

@@ -38,29 +38,29 @@ class Bounded(eqx.Module):
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
         """Return the log-density at the bounded outputs."""
-        return self.likelihood.log_prob(self._bounded(outputs), targets)
+        return self.likelihood.log_prob(self.bounded(outputs), targets)
 
     def mean(self, outputs: Outputs) -> Columns:
         """Return the mean at the bounded outputs."""
-        return self.likelihood.mean(self._bounded(outputs))
+        return self.likelihood.mean(self.bounded(outputs))
 
     def variance(self, outputs: Outputs) -> Columns:
         """Return the variance at the bounded outputs."""
-        return self.likelihood.variance(self._bounded(outputs))
+        return self.likelihood.variance(self.bounded(outputs))
 
     def sample(self, outputs: Outputs, *, key: RandomKey) -> Array:
         """Return one target per row of the bounded outputs."""
-        return self.likelihood.sample(self._bounded(outputs), key=key)
+        return self.likelihood.sample(self.bounded(outputs), key=key)
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(Y ≤ y) at the bounded outputs."""
-        return self.likelihood.cdf(self._bounded(outputs), targets)
+        return self.likelihood.cdf(self.bounded(outputs), targets)
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
         """Return P(Y > y) at the bounded outputs."""
-        return self.likelihood.survival(self._bounded(outputs), targets)
+        return self.likelihood.survival(self.bounded(outputs), targets)
 
-    def _bounded(self, outputs: Outputs) -> Outputs:
+    def bounded(self, outputs: Outputs) -> Outputs:
         """The outputs, compressed beyond the limits; value and slope have no jump there."""
         ones = (1,) * (outputs.ndim - 1)
         lower, upper = (

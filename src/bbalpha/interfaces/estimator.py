@@ -5,6 +5,7 @@ predictions are averages over the same draws of the weights, so the prediction f
 the other rows by no more than rounding: programs for other numbers of rows add up in another order.
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -25,11 +26,13 @@ from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.alpha_curve import AlphaCurve
+from bbalpha.interfaces.calibration import Calibration
 from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
-from bbalpha.interfaces.limits import TUNED
+from bbalpha.interfaces.left_out import FEWEST_ROWS, RowsToScore, rows_to_score
+from bbalpha.interfaces.limits import STACKED, TUNED
 from bbalpha.interfaces.network import (
     Head,
     Network,
@@ -39,12 +42,15 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
+from bbalpha.interfaces.repair import repaired
 from bbalpha.interfaces.settings import (
     HIDDEN,
     NUM_SAMPLES,
     check_settings,
     default_alpha,
 )
+from bbalpha.interfaces.spread import as_fitted, log_factor_of
+from bbalpha.interfaces.stacking import strongest
 from bbalpha.interfaces.training import (
     Rows,
     Training,
@@ -66,6 +72,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
 
     n_features_in_: int
     alpha_curve_: AlphaCurve | None = None
+    calibration_: Calibration | None = None
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
     _seed: int  # of the start, the training and the draws for predictions
     _memory: Rows | None  # rows that `partial_fit` keeps
@@ -86,6 +93,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
         batch_size: Any = BATCH_SIZE,
         max_epochs: Any = None,
         learning_rate: Any = None,
+        calibrate: Any = False,
         early_stopping: Any = False,
         validation_fraction: Any = 0.1,
         patience: Any = 20,
@@ -103,7 +111,9 @@ class Estimator(Explorable, BaseEstimator, ABC):
             alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
                 from 30 rows on (60 for classes) and 0 for fewer; "tuned" lets `fit` choose between
                 −1 and 1 by leave-one-out on the training rows, which takes about three times as
-                long (see `alpha_curve_`); `partial_fit` then goes on at the chosen power.
+                long (see `alpha_curve_`); "stacked" mixes the posteriors at these powers, with the
+                shares that predict left-out rows best; `partial_fit` then goes on at the chosen
+                power or at the one with the largest share.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
                 that they may hold texts, dates and gaps; None to take numbers only.
@@ -118,6 +128,9 @@ class Estimator(Explorable, BaseEstimator, ABC):
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default 100, within 5,000 and 10,000 minibatches.
             learning_rate: A constant rate for Adam; by default 7e-3, which falls to 0 at the end.
+            calibrate: Check the calibration on rows that are left out, and if it fails, multiply
+                the spread of the predictions (the noise, or the temperature of classes) by the
+                factor with the best leave-one-out score (see `calibration_`).
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
             validation_fraction: Fraction of the rows to hold out for early stopping.
             patience: Epochs to wait for an improvement.
@@ -139,6 +152,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.calibrate = calibrate
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
@@ -168,7 +182,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
             ValueError: If the data or a setting breaks its rule, with the value.
             NonFiniteEnergyError: If the energy stops being finite.
         """
-        last = getattr(self, "posterior_", None) if self.warm_start else None
+        last = self._last() if self.warm_start else None
         check_settings(self)
         check_resumable(self.random_state, checkpoint)
         with all_or_nothing(self):
@@ -177,6 +191,11 @@ class Estimator(Explorable, BaseEstimator, ABC):
                 self._choose_likelihood(y)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
             self.posterior_ = self._train(rows, None, last, checkpoint, tunes=True)
+            self.calibration_ = None
+            if self.calibrate and len(rows.inputs) >= FEWEST_ROWS:
+                scored = rows_to_score(self, len(rows.inputs))
+                scored = RowsToScore(*(column[scored] for column in rows))
+                self.posterior_, self.calibration_ = repaired(self, scored)
             self._memory, self._memory_prior = None, None
         return self
 
@@ -273,7 +292,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
 
     def _update(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
         """Train on these rows and the kept ones, with the posterior of all others as the prior."""
-        last = getattr(self, "posterior_", None)
+        last = self._last()
         rows = self._rows(X, y, sample_weight, new_units=last is None)
         if last is None:
             prior = None
@@ -317,7 +336,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
         else:
             check_continues(self, last)
         training = Training.of(self, rows, prior)
-        if self.alpha == TUNED and tunes:
+        if self.alpha in (TUNED, STACKED) and tunes:
             posterior, self.alpha_curve_ = tuned(training, last, checkpoint)
         else:
             alpha = self._power(len(rows.inputs), last)
@@ -327,13 +346,25 @@ class Estimator(Explorable, BaseEstimator, ABC):
         warn_of_ending(posterior.info)
         return posterior
 
+    def _last(self) -> Posterior | None:
+        """The posterior to go on from, if there is one: the strongest member of a stacked one."""
+        posterior = getattr(self, "posterior_", None)
+        if posterior is None:
+            return None
+        last = strongest(self, posterior)
+        return dataclasses.replace(last, hyperparams=as_fitted(last.hyperparams))
+
+    def _log_factor(self) -> float:
+        """The logarithm of the factor on the spread of the predictions."""
+        return log_factor_of(self.posterior_.hyperparams)
+
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
 
     def _power(self, num_rows: int, last: Posterior | None) -> Any:
-        if self.alpha == TUNED and last is not None:  # more rows for a model that has its power
+        if self.alpha in (TUNED, STACKED) and last is not None:  # goes on at the chosen power
             return float(last.alpha)
-        if self.alpha in (TUNED, "auto"):
+        if isinstance(self.alpha, str):
             return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
         return self.alpha
 

@@ -27,15 +27,26 @@ from bbalpha.files.posterior_file import (
 )
 from bbalpha.files.wording import one_line
 from bbalpha.interfaces.alpha_curve import AlphaCurve
+from bbalpha.interfaces.calibration import Calibration
 from bbalpha.interfaces.finite import check_predicts, has_variance
 from bbalpha.interfaces.inputs import InputUnits
-from bbalpha.interfaces.limits import TUNED
+from bbalpha.interfaces.limits import STACKED, TUNED
 from bbalpha.interfaces.settings import COUNTS, check_draws, check_settings
+from bbalpha.interfaces.spread import with_factor
+from bbalpha.interfaces.stacking import (
+    is_stacked,
+    numbered,
+    of_members,
+    strongest,
+    weights_of,
+)
+from bbalpha.mixtures import GaussianMixture
 
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")
+ROUNDING = 1e-5  # of weights in 32 bits
 ORTHOGONAL = 1e-6  # how far products of axes may be from those of a rotation
-FLAGS = ("early_stopping", "warm_start", "verbose")
+FLAGS = ("calibrate", "early_stopping", "warm_start", "verbose")
 LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
 LETTER_BYTES = 4  # in such an array
 
@@ -52,7 +63,8 @@ def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None)
     """
     section, posterior = _section(estimator), estimator.posterior_
     try:
-        _check_size(_restored(type(estimator), section), posterior.q.mean.shape)
+        size = strongest(estimator, posterior).q.mean.shape
+        _check_size(_restored(type(estimator), section), size)
     except ERRORS as error:
         raise ValueError(
             f"this {type(estimator).__name__} cannot be saved: {_problem(error)}"
@@ -81,14 +93,12 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
         raise ValueError(f"{Path(path).name} holds {described}, not a {' or '.join(classes)}.")
     try:
         estimator = _restored(classes[section["class"]], section)
-        _check_size(estimator, arrays.get(".q.mean", np.zeros(())).shape)
         _check_posterior(arrays, metadata)
-        _check_leaves(estimator, metadata.get("params"))
+        shapes, likelihood = _expected(estimator, arrays, metadata)
+        _check_leaves(shapes, metadata.get("params"))
     except ERRORS as error:
         raise model_file.invalid(path, _problem(error)) from None
-    network = estimator._network()
-    likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
-    estimator.posterior_ = posterior_of_file(arrays, metadata, path, network.shapes(), likelihood)
+    estimator.posterior_ = posterior_of_file(arrays, metadata, path, shapes, likelihood)
     info = {"converged": False} | metadata["info"]  # older files do not say
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
@@ -110,7 +120,10 @@ def _section(estimator: Any) -> dict[str, Any]:
     seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
     settings["random_state"] = int(seed) if isinstance(seed, int) else None
     encoder, curve = estimator.encoder_, estimator.alpha_curve_
-    return ({} if curve is None else {"alpha_curve": curve.to_json()}) | {
+    calibration = estimator.calibration_
+    found = {} if curve is None else {"alpha_curve": curve.to_json()}
+    found |= {} if calibration is None else {"calibration": calibration.to_json()}
+    return found | {
         "class": type(estimator).__name__,
         "settings": settings,
         "seed": estimator._seed,
@@ -140,6 +153,9 @@ def _restored(kind: type, section: dict[str, Any]) -> Any:
     estimator._memory, estimator._memory_prior = None, None
     curve = section.get("alpha_curve")
     estimator.alpha_curve_ = None if curve is None else AlphaCurve.from_json(curve)
+    calibration = section.get("calibration")
+    if calibration is not None:
+        estimator.calibration_ = Calibration.from_json(calibration)
     expected = _section(estimator)
     for name in sorted(section.keys() | expected.keys()):
         if name not in expected or not _same(section[name], expected[name]):
@@ -157,7 +173,7 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
     for name, parameter in expected.items():
         if not _is_like(settings[name], parameter.default):
             raise ValueError(f"{name} is {reprlib.repr(settings[name])}.")
-    if not (settings["alpha"] in ("auto", TUNED) or _is_finite(settings["alpha"])):
+    if not (settings["alpha"] in ("auto", TUNED, STACKED) or _is_finite(settings["alpha"])):
         raise ValueError(f"alpha is {reprlib.repr(settings['alpha'])}.")
     if not (settings["learn_prior"] == "auto" or isinstance(settings["learn_prior"], bool)):
         raise ValueError(f"learn_prior is {reprlib.repr(settings['learn_prior'])}.")
@@ -196,6 +212,26 @@ def _check_targets(estimator: Any, facts: Any) -> None:
             raise ValueError(f"classes has labels that are too long, with up to {longest} letters.")
 
 
+def _expected(
+    estimator: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The shapes of the parameters, and the likelihood, that the file should hold."""
+    network = estimator._network()
+    likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
+    if any(name.endswith(".log_factor") for name in arrays):
+        likelihood = with_factor(likelihood, 0.0) or likelihood
+    if metadata["q"] != GaussianMixture.__name__:
+        _check_size(estimator, arrays.get(".q.mean", np.zeros(())).shape[-1:])
+        return network.shapes(), likelihood
+    means = arrays.get(".q.means", np.zeros(()))
+    is_numbered = any(name.startswith(".hyperparams.each") for name in arrays)
+    found = means.shape[-1:] if not is_numbered else tuple(size - 1 for size in means.shape[-1:])
+    _check_size(estimator, found)
+    if not is_numbered:
+        return network.shapes(), likelihood
+    return numbered(network.shapes()), of_members(likelihood, len(means))
+
+
 def _check_size(estimator: Any, found: tuple[int, ...]) -> None:
     """Raise unless the network has as many weights as the posterior."""
     expected = estimator._network().size
@@ -216,9 +252,9 @@ def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) ->
             raise ValueError(f"{name} is not finite.")
 
 
-def _check_leaves(estimator: Any, found: Any) -> None:
+def _check_leaves(shapes: Any, found: Any) -> None:
     """Raise unless the leaves are the network's."""
-    if not _same(found, leaves_of(Layout.of(estimator._network().shapes()))):
+    if not _same(found, leaves_of(Layout.of(shapes))):
         raise ValueError(f"params is {reprlib.repr(found)}.")
 
 
@@ -288,7 +324,15 @@ def _axes(found: Any, num_columns: int) -> np.ndarray:
 def _check_chosen(estimator: Any) -> None:
     """Raise if the curve would have made `fit` choose another power than that of the posterior."""
     curve, alpha = estimator.alpha_curve_, float(estimator.posterior_.alpha)
-    if curve is not None and curve.chosen != alpha:
+    if is_stacked(estimator.posterior_):
+        shares = [share for share in curve.weights if share] if curve is not None else []
+        weights = weights_of(estimator.posterior_)
+        if len(shares) != len(weights) or not np.allclose(shares, weights, atol=ROUNDING):
+            raise ValueError("alpha_curve does not have the weights of the stacked posterior.")
+    elif curve is not None and curve.weights:
+        if not (max(curve.weights) == 1 and curve.alphas[curve.weights.index(1.0)] == alpha):
+            raise ValueError(f"alpha_curve stacks several powers, but alpha is {alpha:g}.")
+    elif curve is not None and curve.chosen != alpha:
         raise ValueError(f"alpha_curve chooses {curve.chosen:g}, but alpha is {alpha:g}.")
 
 

@@ -18,6 +18,8 @@ from bbalpha.engine.layout import Layout
 from bbalpha.interfaces.bounded import Bounded
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import model_of, summarized
+from bbalpha.interfaces.spread import as_fitted
+from bbalpha.interfaces.stacking import members_of, members_of_likelihood
 from bbalpha.likelihoods import HeteroscedasticGaussian, Likelihood, StudentT
 from bbalpha.predictive import quantiles_at_tails, tails
 
@@ -30,6 +32,7 @@ LARGEST_LOG_COUNT = (
     14.0  # about a million; quantiles of far larger counts are no numbers in float32
 )
 LEVELS = tails((0.05, 0.5, 0.95))
+LARGEST_LOG_FACTOR = 2.0  # on the spread
 NO_VARIANCE = 2.0  # degrees of freedom up to which Student's t has an infinite variance
 
 
@@ -85,25 +88,27 @@ def has_variance(scale: AnyArray) -> bool:
 
 def has_infinite_variance(likelihood: Likelihood) -> bool:
     """Whether the noise has tails so heavy that standard deviations are infinite."""
-    if not isinstance(likelihood, StudentT):
-        return False
-    return bool(np.any(np.exp(np.asarray(likelihood.log_degrees_of_freedom)) <= NO_VARIANCE))
+    degrees = _degrees_of_freedom(likelihood)
+    return bool(np.any(degrees <= NO_VARIANCE))
 
 
 def check_predicts(estimator: Any) -> None:
     """Raise if the predictions of a loaded estimator may overflow, and do so for some inputs."""
-    units, likelihood = estimator.input_units_, estimator.posterior_.hyperparams
+    units, likelihood = estimator.input_units_, as_fitted(estimator.posterior_.hyperparams)
+    if abs(estimator._log_factor()) > LARGEST_LOG_FACTOR:
+        raise ValueError(".hyperparams.log_factor is too large.")
     if isinstance(likelihood, Bounded) and np.any(likelihood.lower > likelihood.upper):
         raise ValueError(".hyperparams.lower exceeds .hyperparams.upper.")
-    if isinstance(likelihood, StudentT):
-        degrees = np.exp(np.asarray(likelihood.log_degrees_of_freedom, np.float64))
-        if np.any(degrees < FEWEST_DEGREES):
-            raise ValueError(f"its noise has fewer than {FEWEST_DEGREES} degrees of freedom.")
-    largest = _largest_output(estimator)
-    if largest < LARGEST and _is_calm(likelihood, largest):
+    if np.any(_degrees_of_freedom(likelihood) < FEWEST_DEGREES):
+        raise ValueError(f"its noise has fewer than {FEWEST_DEGREES} degrees of freedom.")
+    members = members_of(estimator, estimator.posterior_)
+    largest = max(_largest_output(estimator, member.q) for member in members)
+    if largest < LARGEST and all(
+        _is_calm(as_fitted(member.hyperparams), largest) for member in members
+    ):
         return
     function = _means if has_infinite_variance(likelihood) else _moments
-    summary = eqx.Partial(summarized, function, likelihood, ())
+    summary = eqx.Partial(summarized, function, estimator.posterior_.hyperparams, ())
     try:
         with np.errstate(all="ignore"):
             rows = units.transform(_corners(units))
@@ -112,6 +117,14 @@ def check_predicts(estimator: Any) -> None:
         raise ValueError(
             "its weights, noise or units are so extreme that predictions are not finite."
         ) from None
+
+
+def _degrees_of_freedom(likelihood: Any) -> np.ndarray:
+    """Those of Student's t, of all members of a mixture; none for other noise."""
+    found = map(as_fitted, members_of_likelihood(likelihood))
+    members = [one for one in found if isinstance(one, StudentT)]
+    logs = [np.asarray(one.log_degrees_of_freedom, np.float64).ravel() for one in members]
+    return np.exp(np.concatenate([*logs, []]))
 
 
 def _corners(units: InputUnits) -> np.ndarray:
@@ -125,9 +138,9 @@ def _corners(units: InputUnits) -> np.ndarray:
     return np.concatenate([rows, np.stack([units.mean, units.lower, units.upper])])
 
 
-def _largest_output(estimator: Any) -> float:
+def _largest_output(estimator: Any, q: Any) -> float:
     """A bound on the outputs for all inputs and draws, by the norms of inputs and weights."""
-    units, q = estimator.input_units_, estimator.posterior_.q
+    units = estimator.input_units_
     shapes = estimator._network().shapes()
     with np.errstate(all="ignore"):
         reach = np.maximum(np.abs(units.lower - units.mean), np.abs(units.upper - units.mean))

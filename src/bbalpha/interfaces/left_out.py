@@ -36,10 +36,13 @@ from bbalpha.energy import log_power_mean
 from bbalpha.engine import threefry
 from bbalpha.engine.options import compiler_options
 from bbalpha.interfaces.network import model_of
+from bbalpha.interfaces.spread import as_fitted
+from bbalpha.interfaces.stacking import members_of, outputs_of_members, weights_of
 from bbalpha.likelihoods import Likelihood
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import Posterior, log_mean_exp
 
+HIGHEST_LEVERAGE = 0.7  # of rows whose scores are to be trusted (docs/tables.md)
 FEWEST_ROWS = 3  # without one of them, two are left for a variance
 MOST_ROWS = 1000  # that are scored
 MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
@@ -159,6 +162,11 @@ def rows_of(model: Any, X: np.ndarray, y: np.ndarray) -> RowsToScore:
     return RowsToScore(inputs, targets, np.ones(len(X)))
 
 
+def are_reliable(leverages: Float64[np.ndarray, " rows"]) -> np.ndarray:
+    """Whether leaving out each row is a change so small that it needs no new fit."""
+    return leverages <= HIGHEST_LEVERAGE
+
+
 def rows_to_score(model: Any, num_rows: int) -> Int[np.ndarray, " rows"]:
     """The numbers of the rows to score: all, or as many as the model allows, evenly spread."""
     network = model._network()
@@ -182,11 +190,13 @@ def scores_of_rows(
 
     It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
     """
-    found = _responses_of(model, posterior, rows)
-    scores = _summarized(_log_density, posterior.hyperparams, *found.without)
+    members, weights = members_of(model, posterior), weights_of(posterior)
     log_scale = float(model.target_units_.log_scale)
-    training = (np.asarray(x, np.float64) - log_scale for x in (scores, found.training))
-    return *training, found.leverages
+    found = [_scores_of_member(model, member, rows) for member in members]
+    scores, training, leverages = map(np.stack, zip(*found, strict=True))
+    log_weights = np.log(weights)[:, None]
+    mixed = (np.logaddexp.reduce(log_weights + x) - log_scale for x in (scores, training))
+    return *mixed, weights @ leverages
 
 
 def summary_without(
@@ -200,15 +210,32 @@ def summary_without(
         function: Takes the likelihood, the outputs without the row, and the targets, in the units
             of the network, and returns a tree of arrays.
     """
-    found = _responses_of(model, model.posterior_, rows)
-    summary = _summarized(function, model.posterior_.hyperparams, *found.without)
-    training = np.asarray(found.training, np.float64) - float(model.target_units_.log_scale)
+    posterior = model.posterior_
+    members, weights = members_of(model, posterior), weights_of(posterior)
+    found = [_responses_of(model, member, rows) for member in members]
+    without = found[0].without
+    if len(members) > 1:
+        draws = [responses.without[0] - responses.without[1][None] for responses in found]
+        outputs = outputs_of_members(draws, posterior)
+        without = outputs, jnp.zeros_like(outputs[0]), without[2]
+    summary = _summarized(function, posterior.hyperparams, *without)
+    training = np.stack([np.asarray(responses.training, np.float64) for responses in found])
+    training = np.logaddexp.reduce(np.log(weights)[:, None] + training)
+    training = training - float(model.target_units_.log_scale)
     return training, jax.tree.map(lambda array: np.asarray(array, np.float64), summary)
+
+
+def _scores_of_member(
+    model: Any, posterior: Posterior, rows: RowsToScore
+) -> tuple[Float64[np.ndarray, " rows"], ...]:
+    found = _responses_of(model, posterior, rows)
+    scores = _summarized(_log_density, posterior.hyperparams, *found.without)
+    return np.asarray(scores, np.float64), np.asarray(found.training, np.float64), found.leverages
 
 
 def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Responses:
     """What the outputs of every row are without it."""
-    network, likelihood = model_of(model.activation), posterior.hyperparams
+    network, likelihood = model_of(model.activation), as_fitted(posterior.hyperparams)
     prior: Any = posterior.prior
     inputs = jnp.asarray(rows.inputs, posterior.q.mean.dtype)
     data = Dataset(inputs, jnp.asarray(rows.targets, _dtype_of(rows.targets, inputs)))
@@ -227,7 +254,11 @@ def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Respo
     )
     moves = jnp.asarray(moves * deviations, inputs.dtype)
     shifts = _pushed_forward(posterior, network, inputs, moves, key)
-    return _Responses((outputs, shifts, data.targets), effects.training, leverages)
+    training = effects.training
+    if likelihood is not posterior.hyperparams:
+        still = jnp.zeros_like(shifts)
+        training = _summarized(_log_density, posterior.hyperparams, outputs, still, data.targets)
+    return _Responses((outputs, shifts, data.targets), training, leverages)
 
 
 def _num_draws(model: Any) -> int:

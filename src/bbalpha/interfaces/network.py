@@ -211,6 +211,8 @@ def outputs_of(
         if "skip" in head:
             output = output + jnp.matmul(head["skip"], inputs[-head["skip"].shape[1] :])
         outputs.append(output)
+    if "member" in params:  # of a stacked posterior, whose members differ in their noise
+        outputs.append(jnp.broadcast_to(params["member"], outputs[0][:1].shape))
     return jnp.concatenate(outputs).T
 
 

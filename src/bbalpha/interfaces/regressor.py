@@ -74,6 +74,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         input_units_: Mean, scale and limits of each column of the inputs.
         target_units_: The `Standardizer` of the targets.
         alpha_curve_: The `AlphaCurve` by which `alpha="tuned"` was chosen, or None.
+        calibration_: The `Calibration` on left-out rows that `calibrate=True` found, or None.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
         n_features_in_: Number of columns of the inputs.
         feature_names_in_: Their names, if `fit` got a DataFrame.

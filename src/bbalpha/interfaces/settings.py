@@ -7,7 +7,14 @@ import numpy as np
 
 from bbalpha.engine.checks import check_counts, check_optional_counts
 from bbalpha.engine.limits import MOST
-from bbalpha.interfaces.limits import LARGEST_ALPHA, MOST_LAYERS, MOST_UNITS, POSITIVE, TUNED
+from bbalpha.interfaces.limits import (
+    LARGEST_ALPHA,
+    MOST_LAYERS,
+    MOST_UNITS,
+    POSITIVE,
+    STACKED,
+    TUNED,
+)
 from bbalpha.interfaces.network import ACTIVATIONS
 
 # `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
@@ -20,7 +27,7 @@ ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
 PRIORS = ("scaled", "paper")
 
 AUTOMATIC = {  # settings that may be "auto", and what else they may be
-    "alpha": ("a number, 'tuned'", Real),
+    "alpha": ("a number, 'tuned', 'stacked'", Real),
     "encoder": ("None", type(None)),
     "learn_prior": ("True, False", bool | np.bool_),
 }
@@ -42,7 +49,7 @@ def check_settings(estimator: Any) -> None:
     _check_choice("prior", estimator.prior, PRIORS)
     for name, (rule, kind) in AUTOMATIC.items():
         value = getattr(estimator, name)
-        words = ("auto", TUNED) if name == "alpha" else ("auto",)
+        words = ("auto", TUNED, STACKED) if name == "alpha" else ("auto",)
         if not (isinstance(value, kind) or (isinstance(value, str) and value in words)):
             raise ValueError(f"{name} must be {rule} or 'auto'; got {name}={value!r}.")
     _check_layers(estimator.hidden_layer_sizes)

@@ -1,81 +1,81 @@
-"""The power chosen by leave-one-out on the training rows.
+"""The power, or the mixture of powers, chosen by leave-one-out on the training rows.
 
-Two whole fits, at α = 0 and ½, then short ones outwards from the better of them, each from the
-result of its neighbor. Whole ones, because a short fit at ½ from the result at 0, or the other way
-round, ends in a worse optimum on some tables. What is scored is what is returned.
+There is one whole fit at each of three powers. What is scored is what is returned. Short fits that
+start from the result of a neighbor ended in worse optima, and powers below 0 hardly ever won
+(docs/alpha.md).
 """
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bbalpha.data import Dataset
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
-from bbalpha.interfaces.left_out import RowsToScore, rows_to_score, scores_of_rows
-from bbalpha.interfaces.training import Training
+from bbalpha.interfaces.left_out import RowsToScore, are_reliable, rows_to_score, scores_of_rows
+from bbalpha.interfaces.limits import STACKED
+from bbalpha.interfaces.network import log_likelihood_of
+from bbalpha.interfaces.stacking import stacked
+from bbalpha.interfaces.training import Rows, Training
 from bbalpha.posterior import Posterior
 
-WHOLE = (0.5, 0.0)
-NEIGHBORS = {1.0: 0.5, -0.5: 0.0, -1.0: -0.5}  # the power whose result is the start
-SHARE = 0.25  # length of the short fits
+POWERS = (0.5, 0.0, 1.0)
+NUM_FOLDS = 5
 
 
 def tuned(
     training: Training, last: Posterior | None, checkpoint: Any
 ) -> tuple[Posterior, AlphaCurve]:
-    """The posterior at the power with the best leave-one-out score, and the scores of all tried.
+    """The posterior with the best leave-one-out score, and the scores of all powers tried.
+
+    It is the one at a single power or, for `alpha="stacked"`, the best mixture.
 
     Args:
         training: The fit.
         last: The posterior to start from; by default the start is random.
         checkpoint: Where to save the fits, each in a folder of its own.
     """
+    sweep = _Sweep(training, last, checkpoint)
     rows = training.rows
     is_few = min(len(rows.inputs), rows.sample_weight.sum()) < FEWEST_ROWS
-    sweep = _Sweep(training, checkpoint)
-    for alpha in (0.0,) if is_few else WHOLE:
-        sweep.add(alpha, last, None)
-    for alpha, neighbor in NEIGHBORS.items():
-        if not is_few and sweep.curve.best == neighbor:
-            sweep.add(alpha, sweep.found[neighbor], SHARE)
-    posterior = sweep.found[sweep.curve.chosen]
+    for alpha in (0.0,) if is_few else POWERS:
+        sweep.add(alpha)
+    if not is_few:
+        sweep.check_reliable()
+    posterior, curve = sweep.chosen()
     if sweep.was_interrupted:
-        info = dataclasses.replace(posterior.info, stopped="interrupted")
-        posterior = dataclasses.replace(posterior, info=info)
-    return posterior, sweep.curve
+        posterior = _interrupted(posterior)
+    return posterior, curve
 
 
 class _Sweep:
     """The posteriors so far, and their scores on the same rows."""
 
-    def __init__(self, training: Training, checkpoint: Any):
+    def __init__(self, training: Training, last: Posterior | None, checkpoint: Any):
         """Choose the rows."""
-        self.training, self.checkpoint, rows = training, checkpoint, training.rows
+        self.training, self.last, self.checkpoint = training, last, checkpoint
+        rows = training.rows
         numbers = rows_to_score(training.estimator, len(rows.inputs))
         self.rows = RowsToScore(*(column[numbers] for column in rows))
         self.found: dict[float, Posterior] = {}
         self.scores: dict[float, np.ndarray] = {}
         self.leverages: dict[float, np.ndarray] = {}
+        self.folds = 0
         self.was_interrupted = False
 
-    def add(self, alpha: float, last: Posterior | None, share: float | None) -> None:
+    def add(self, alpha: float) -> None:
         """Fit and score one more power; it is no candidate if its energy or a score is not finite.
 
         Args:
             alpha: The power.
-            last: The posterior to start from.
-            share: Length of the fit relative to the first.
         """
         if self.was_interrupted:
             return
-        whole = 0 if share is None else len(self.found[WHOLE[0]].info.energies)
-        num_epochs = None if share is None else max(1, math.ceil(share * whole))
-        folder = _folder(self.checkpoint, alpha)
+        folder = _folder(self.checkpoint, f"alpha_{alpha:g}")
         try:
-            posterior = self.training.posterior(alpha, last, num_epochs, folder)
+            posterior = self.training.posterior(alpha, self.last, checkpoint=folder)
         except NonFiniteEnergyError:
             if self.found:
                 return
@@ -88,17 +88,66 @@ class _Sweep:
             self.found[alpha], self.leverages[alpha] = posterior, leverages
             self.scores[alpha] = np.nan_to_num(scores)
 
-    @property
-    def curve(self) -> AlphaCurve:
-        """The curve so far."""
-        return AlphaCurve.of(self.scores, self.leverages, self.rows.weights)
+    def check_reliable(self) -> None:
+        """If too many rows matter too much to be left out without fitting again, fit again."""
+        if self.was_interrupted or len(self.found) < 2 or self._compared().sum() >= self._enough():
+            return
+        scores = {alpha: self._cross_validated(alpha) for alpha in self.found}
+        if self.was_interrupted:
+            return
+        self.scores, self.folds, self.rows = scores, NUM_FOLDS, RowsToScore(*self.training.rows)
+        self.leverages = {alpha: np.zeros(len(scores[alpha])) for alpha in scores}
+
+    def chosen(self) -> tuple[Posterior, AlphaCurve]:
+        """The posterior that the estimator asks for, and the curve."""
+        rows = self._compared() if self._compared().sum() >= FEWEST_ROWS else slice(None)
+        weights = self.rows.weights[rows]
+        scores = {alpha: score[rows] for alpha, score in self.scores.items()}
+        curve = AlphaCurve.of(scores, weights, self.folds)
+        if self.training.estimator.alpha != STACKED:
+            return self.found[curve.chosen], curve
+        curve = curve.stacked(scores, weights)
+        members = [self.found[alpha] for alpha in curve.members]
+        return stacked(members, [share for share in curve.weights if share]), curve
+
+    def _compared(self) -> np.ndarray:
+        """Whether each row can be left out at every power without fitting again."""
+        return np.all([are_reliable(each) for each in self.leverages.values()], axis=0)
+
+    def _enough(self) -> float:
+        return max(FEWEST_ROWS, len(self.rows.inputs) / 2)
+
+    def _cross_validated(self, alpha: float) -> np.ndarray:
+        """Scores of all rows from fits to the others, a fifth at a time."""
+        estimator, rows = self.training.estimator, self.training.rows
+        order = np.random.default_rng(0).permutation(len(rows.inputs))
+        scores = np.empty(len(order))
+        for fold, test in enumerate(np.array_split(order, NUM_FOLDS)):
+            others = np.setdiff1d(order, test)
+            part = dataclasses.replace(self.training, rows=Rows(*(x[others] for x in rows)))
+            folder = _folder(self.checkpoint, f"alpha_{alpha:g}_fold_{fold}")
+            posterior = part.posterior(alpha, None, checkpoint=folder)
+            self.was_interrupted |= posterior.info.stopped == "interrupted"
+            if self.was_interrupted:
+                break
+            scores[test] = posterior.log_density(
+                log_likelihood_of(estimator.activation),
+                Dataset(rows.inputs[test], rows.targets[test]),
+                key=estimator._key(),
+                num_samples=estimator.num_predictive_samples,
+            )
+        return np.nan_to_num(scores - float(estimator.target_units_.log_scale))
 
 
-def _folder(checkpoint: Any, alpha: float) -> Any:
+def _interrupted(posterior: Posterior) -> Posterior:
+    info = dataclasses.replace(posterior.info, stopped="interrupted")
+    return dataclasses.replace(posterior, info=info)
+
+
+def _folder(checkpoint: Any, name: str) -> Any:
     """The folder of one of the fits."""
     if checkpoint is None:
         return None
-    name = f"alpha_{alpha:g}"
     if isinstance(checkpoint, str | Path):
         return Path(checkpoint) / name
     return dataclasses.replace(checkpoint, folder=Path(checkpoint.folder) / name)
