@@ -27,10 +27,11 @@ import bbalpha as bb
 from bbalpha.data import Dataset
 from bbalpha.interfaces import left_out
 from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
+from bbalpha.interfaces.leverage import are_reliable
+from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.network import model_of
 from bbalpha.interfaces.spread import with_factor
 from bbalpha.interfaces.training import Training
-from bbalpha.interfaces.tuning import POWERS
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import log_mean_exp
 from bbalpha.predictive import predictive_cdf, predictive_mean
@@ -170,7 +171,7 @@ def wanted(key, base):
 
 def compared(found, tried):
     """Leave-one-out scores of the rows that every fit can leave out, and which they are."""
-    reliable = [left_out.are_reliable(found[key + "lev"]) for key in tried.values()]
+    reliable = [are_reliable(found[key + "lev"]) for key in tried.values()]
     rows, plain = np.all(reliable, axis=0), FACTORS.index(1.0)
     scores = {name: found[key + "loo"][rows, plain].astype(float) for name, key in tried.items()}
     return scores, rows
@@ -190,7 +191,7 @@ def repaired(found, key):
         calibration = bb.Calibration.of_numbers(said)
     place = FACTORS.index(1.0)
     if not calibration.is_calibrated:
-        rows = left_out.are_reliable(found[key + "lev"])
+        rows = are_reliable(found[key + "lev"])
         place = int(np.argmax(found[key + "loo"][rows].mean(axis=0)))
     scores = found[key + "test"][:, place].astype(float)
     return "repaired", f"{FACTORS[place]:g}", scores, float(found[key + "seconds"])

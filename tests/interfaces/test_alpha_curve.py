@@ -11,14 +11,13 @@ ROWS = np.random.default_rng(0).normal(size=40)
 WIGGLE = np.tile([-0.1, 0.1], 20)  # differences of standard error 0.016
 
 
-def curve_of(offsets, *, weights=None, leverage=0.1, num_rows=40):
+def curve_of(offsets, *, weights=None, folds=0, num_rows=40):
     """A curve whose scores are the same rows, shifted and wiggled a little."""
     scores = {
         alpha: (ROWS + offset + place * WIGGLE)[:num_rows]
         for place, (alpha, offset) in enumerate(offsets.items())
     }
-    leverages = {alpha: np.full(num_rows, leverage) for alpha in offsets}
-    return bb.AlphaCurve.of(scores, leverages, np.ones(num_rows) if weights is None else weights)
+    return bb.AlphaCurve.of(scores, np.ones(num_rows) if weights is None else weights, folds)
 
 
 def test_means_and_errors_are_those_of_paired_rows():
@@ -42,26 +41,55 @@ def test_a_row_of_weight_two_has_the_mean_of_two_rows():
     ("offsets", "chosen", "reason"),
     [
         ({0.0: 0.0, 0.5: 0.05}, 0.5, r"^Left-out rows are predicted best, 0.050 ± 0.016 nats bet"),
-        ({0.0: 0.0, 0.5: 0.01}, 0.0, r"^α = 0.5 predicts left-out rows best, but not clearly: 0"),
+        ({0.0: 0.0, 0.5: 0.01}, 0.5, r"^Left-out rows are predicted best, 0.010 ± 0.016 nats bet"),
         ({0.0: 0.05, 0.5: 0.0}, 0.0, r"better than at α = 0\.5\.$"),
-        ({0.0: 0.0, 0.5: 0.06, 1.0: 0.061}, 0.5, r"^α = 1 predicts left-out rows best, but not cl"),
+        ({0.0: 0.0, 0.5: 0.06, 1.0: 0.061}, 1.0, r"better than at α = 0\.$"),
         ({0.0: 0.0, 0.5: 0.04, 1.0: 0.1}, 1.0, r"better than at α = 0\.$"),
         ({0.5: 0.0, 0.0: 0.02, -0.5: 0.1, -1.0: 0.09}, -0.5, r"better than at α = 0\.$"),
         ({0.0: 0.0}, 0.0, r"^No other value was tried\.$"),
     ],
 )
-def test_the_power_nearest_zero_wins_within_a_standard_error(offsets, chosen, reason):
+def test_the_best_power_is_chosen_and_compared_with_zero(offsets, chosen, reason):
     curve = curve_of(offsets)
     assert curve.chosen == chosen
     assert re.search(reason, curve.reason)
 
 
-def test_few_rows_and_rows_of_high_leverage_choose_nothing():
+def test_few_rows_choose_nothing_and_folds_are_said():
     few = curve_of({0.0: 0.0, 0.5: 0.5}, num_rows=9)
     assert (few.chosen, few.reason) == (0.0, "9 rows are too few to choose a power by.")
-    decisive = curve_of({0.0: 0.0, 0.5: 0.5}, leverage=0.6)
-    assert decisive.chosen == 0.0
-    assert decisive.reason == "Single rows matter too much to choose by leaving them out."
+    folded = curve_of({0.0: 0.0, 0.5: 0.5}, folds=5)
+    assert folded.chosen == 0.5
+    assert folded.reason.endswith("they were left out by fitting again, in 5 folds.")
+
+
+def test_shares_of_a_mixture_maximize_the_score_of_left_out_rows():
+    random = np.random.default_rng(1)
+    scores = {alpha: random.normal(size=60) for alpha in (0.0, 0.5, 1.0)}
+    weights = np.where(np.arange(60) < 20, 2.0, 1.0)
+    curve = bb.AlphaCurve.of(scores, weights).stacked(scores, weights)
+    densities, parts = np.exp([scores[alpha] for alpha in curve.alphas]), weights / weights.sum()
+    mixed = np.array(curve.weights) @ densities
+    slopes = (densities / mixed) @ parts  # of the mean log-density, by each share
+    np.testing.assert_allclose(slopes[np.array(curve.weights) > 0], 1.0, atol=1e-3)
+    assert (slopes < 1 + 1e-3).all()
+    assert curve.gain == pytest.approx(parts @ np.log(mixed) - max(curve.scores))
+    assert curve.gain > 0
+    assert curve.reason.startswith("Left-out rows are predicted best by a mixture of ")
+    assert "%" in str(curve)
+    assert curve.members == list(curve.alphas)
+    assert bb.AlphaCurve.from_json(curve.to_json()) == curve
+
+
+def test_a_power_that_is_always_worse_gets_no_share():
+    scores = {alpha: ROWS - alpha for alpha in (0.0, 0.5, 1.0)}
+    curve = bb.AlphaCurve.of(scores, np.ones(40)).stacked(scores, np.ones(40))
+    assert curve.weights == (1.0, 0.0, 0.0)
+    assert "mixture" not in curve.reason
+    few = {alpha: score[:9] for alpha, score in scores.items()}
+    curve = bb.AlphaCurve.of(few, np.ones(9)).stacked(few, np.ones(9))
+    assert curve.weights == (1.0, 0.0, 0.0)
+    assert curve.gain == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_curve_prints_a_line_for_each_power():
@@ -71,17 +99,18 @@ def test_a_curve_prints_a_line_for_each_power():
 
 
 GOOD = curve_of({0.0: 0.0, 0.5: 0.05}).to_json()
+COUNTS = {"num_rows": 40, "folds": 0, "weights": [], "gain": 0.0}
 BAD = {
     "no dictionary": ([], "does not have the fields of a curve"),
     "a missing field": ({"alphas": [0.0]}, "does not have the fields of a curve"),
     "a number": (GOOD | {"scores": 1.0}, "does not hold lists"),
     "a short list": (GOOD | {"scores": [1.0]}, "does not have one score for each of a few powers"),
     "no power": (
-        {name: [] for name in GOOD} | {"num_rows": 40},
+        {name: [] for name in GOOD} | COUNTS,
         "does not have one score for each of a few powers",
     ),
     "many powers": (
-        {name: [0.1 * x for x in range(101)] for name in GOOD} | {"num_rows": 40},
+        {name: [0.1 * x for x in range(101)] for name in GOOD} | COUNTS,
         "does not have one score for each of a few powers",
     ),
     "infinity": (GOOD | {"behind": [np.inf, 0.0]}, "holds something other than finite numbers"),
@@ -90,6 +119,9 @@ BAD = {
     "another order": (GOOD | {"alphas": [0.5, 0.0]}, "does not have ascending powers"),
     "a large power": (GOOD | {"alphas": [0.0, 1e16]}, "does not have ascending powers"),
     "no rows": (GOOD | {"num_rows": 0}, "does not have a number of rows"),
+    "half of the shares": (GOOD | {"weights": [0.5, 0.0]}, "does not have one share for each"),
+    "three shares": (GOOD | {"weights": [0.5, 0.5, 0.0]}, "does not have one share for each"),
+    "a negative share": (GOOD | {"weights": [1.5, -0.5]}, "does not have one share for each"),
     "rows as a flag": (GOOD | {"num_rows": True}, "does not have a number of rows"),
 }
 

@@ -37,34 +37,55 @@ def calls(monkeypatch):
 @pytest.fixture
 def scores(monkeypatch):
     """Leave-one-out scores by power, in place of real ones."""
-    by_alpha = {}
+    by_alpha = {"leverage": 0.0}
 
     def scored(estimator, posterior, rows):
         score = np.full(len(rows.inputs), by_alpha[float(posterior.alpha)])
-        return score, score, np.zeros(len(rows.inputs))
+        return score, score, np.full(len(rows.inputs), by_alpha["leverage"])
 
     monkeypatch.setattr(tuning, "scores_of_rows", scored)
     return by_alpha
 
 
-@pytest.mark.parametrize(
-    ("found", "fits", "chosen"),
-    [
-        ({0.5: 1.0, 0.0: 0.5, 1.0: 2.0}, [(0.5, 20), (0.0, 20), (1.0, 5)], 1.0),
-        ({0.5: 1.0, 0.0: 1.5, -0.5: 1.2}, [(0.5, 20), (0.0, 20), (-0.5, 5)], 0.0),
-        (
-            {0.5: 1.0, 0.0: 1.5, -0.5: 2.0, -1.0: 3.0},
-            [(0.5, 20), (0.0, 20), (-0.5, 5), (-1.0, 5)],
-            -1.0,
-        ),
-    ],
-)
-def test_powers_are_tried_outwards_while_scores_improve(table, calls, scores, found, fits, chosen):
-    scores.update(found)
+@pytest.mark.parametrize("chosen", [0.0, 0.5, 1.0])
+def test_three_powers_are_tried_and_the_best_is_chosen(table, calls, scores, chosen):
+    scores.update({0.5: 1.0, 0.0: 1.0, 1.0: 1.0, chosen: 2.0})
     model = tuned(table)
-    assert calls == fits
+    assert calls == [(0.5, 20), (0.0, 20), (1.0, 20)]
     assert model.alpha_curve_.chosen == float(model.posterior_.alpha) == chosen
-    assert model.alpha_curve_.scores == pytest.approx([found[x] for x in sorted(found)])
+    assert model.alpha_curve_.scores == pytest.approx([scores[x] for x in (0.0, 0.5, 1.0)])
+
+
+def test_rows_of_high_leverage_are_not_compared(table, monkeypatch):
+    def scored(estimator, posterior, rows):
+        alpha, is_first = float(posterior.alpha), np.arange(len(rows.inputs)) == 0
+        score = np.where(is_first, -1e6 * (alpha == 1.0), alpha)
+        return score, score, np.where(is_first & (alpha == 1.0), 0.9, 0.1)
+
+    monkeypatch.setattr(tuning, "scores_of_rows", scored)
+    curve = tuned(table).alpha_curve_
+    assert (curve.chosen, curve.num_rows) == (1.0, 63)
+
+
+def test_rows_that_all_matter_too_much_are_left_out_by_fitting_again(table, calls, scores):
+    scores.update({0.5: 5.0, 0.0: 1.0, 1.0: 1.0, "leverage": 0.9})
+    model = tuned(table)
+    assert len(calls) == 3 + 3 * tuning.NUM_FOLDS
+    curve = model.alpha_curve_
+    assert (curve.folds, curve.num_rows) == (5, 64)
+    assert max(curve.scores) < 0  # real ones
+    assert "in 5 folds" in curve.reason
+
+
+def test_a_fold_may_lack_a_class(table, scores):
+    scores.update({0.5: 5.0, 0.0: 1.0, 1.0: 1.0, "leverage": 0.9})
+    labels = np.where(np.arange(64) == 3, "rare", table.labels)
+    model = bb.BBAlphaClassifier((), alpha=TUNED, max_epochs=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(table.inputs, labels)
+    assert model.alpha_curve_.folds == 5
+    assert np.isfinite(model.alpha_curve_.scores).all()
 
 
 def test_the_estimator_predicts_with_the_posterior_whose_score_it_keeps(table, tmp_path):
@@ -76,10 +97,7 @@ def test_the_estimator_predicts_with_the_posterior_whose_score_it_keeps(table, t
     loaded = bb.BBAlphaRegressor.load(tmp_path / "model.safetensors")
     assert loaded.alpha_curve_ == curve
     np.testing.assert_array_equal(loaded.predict(table.new), model.predict(table.new))
-    others = dict.fromkeys(("behind", "behind_errors"), (1.0,) * len(curve.alphas))
-    place = curve.alphas.index(curve.chosen)
-    others["behind_errors"] = tuple(0.0 if x == place else 2.0 for x in range(len(curve.alphas)))
-    model.alpha_curve_ = dataclasses.replace(curve, **others)
+    model.alpha_curve_ = dataclasses.replace(curve, scores=tuple(-x for x in curve.scores))
     model.save(tmp_path / "forged.safetensors")
     with pytest.raises(ValueError, match=r"alpha_curve chooses \S+, but alpha is"):
         bb.BBAlphaRegressor.load(tmp_path / "forged.safetensors")
@@ -104,9 +122,9 @@ def test_a_power_whose_energy_is_not_finite_is_no_candidate(table, monkeypatch, 
         return fit(*args, **kwargs)
 
     monkeypatch.setattr(training, "fit", failing)
-    scores.update({0.5: 1.0, 0.0: 0.5})
+    scores.update({0.5: 1.0, 0.0: 0.5, 1.0: 0.0})
     assert tuned(table).alpha_curve_.alphas == (0.0, 0.5)
-    scores.update({0.5: np.nan, 0.0: 0.5, -0.5: 0.0})
+    scores.update({0.5: np.nan, 0.0: 0.5})
     assert tuned(table).alpha_curve_.chosen == 0.0
 
 

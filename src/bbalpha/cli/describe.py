@@ -33,6 +33,12 @@ def ignored_in_words(encoder: Encoder) -> str:
     return _named([f"{quote(column.name)} {column.reason}" for column in encoder.ignored])
 
 
+REASONS = {  # why `likelihood="auto"` did not take its default
+    "negative_binomial": "the targets look like counts",
+    "student_t": "single targets look like recording errors",
+}
+
+
 def network_in_words(model: Model) -> str:
     """The layers, the power α and the likelihood."""
     estimator = model.estimator
@@ -47,7 +53,7 @@ def network_in_words(model: Model) -> str:
     alpha = words[estimator.alpha] if named else f", α = {estimator.alpha:g}"
     name = _likelihood_name(estimator)
     is_chosen = estimator.likelihood == "auto" and name != estimator._likelihoods[0]
-    reason = " (the targets look like counts)" if is_chosen else ""
+    reason = f" ({REASONS[name]})" if is_chosen else ""
     return f"{layers}{alpha}, {name} likelihood{reason}"
 
 

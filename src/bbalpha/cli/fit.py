@@ -123,6 +123,14 @@ def fit_table(
             help="Whether to learn the widths of the prior; by default, unless it is the paper's.",
         ),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="If the calibration fails its tests on left-out rows, multiply the spread of the "
+            "predictions by one factor.",
+        ),
+    ] = False,
     early_stopping: Annotated[
         bool,
         typer.Option(
@@ -168,6 +176,7 @@ def fit_table(
     }
     settings = {name: value for name, value in given.items() if value is not None}
     settings |= {"early_stopping": early_stopping, "random_state": seed}
+    settings |= {"calibrate": True} if calibrate else {}
     settings["verbose"] = not quiet and not json
     say_when_leaving("; no model was written.")
     check_input(data)

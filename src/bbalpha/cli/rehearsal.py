@@ -12,7 +12,8 @@ from sklearn.base import clone
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
-from bbalpha.interfaces.left_out import chosen_rows, rows_of, scores_of_rows
+from bbalpha.interfaces.left_out import chosen_rows, rows_of
+from bbalpha.interfaces.without import predicted_without
 from bbalpha.posterior import Posterior
 
 
@@ -32,7 +33,7 @@ def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Itera
 
     def rehearse() -> None:
         with contextlib.suppress(Exception):
-            scores_of_rows(model, model.posterior_, rows)
+            predicted_without(model, rows)
 
     thread = threading.Thread(target=rehearse, daemon=True)
     thread.start()

@@ -136,6 +136,8 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         "alpha": float(posterior.alpha),
         "alpha_curve": curve and curve.to_json() | {"reason": curve.reason},
         "log_likelihood": verdict and _scores(verdict),
+        "calibration": verdict
+        and verdict.calibration.to_json() | {"said": str(verdict.calibration)},
         "warning": verdict and verdict.warning,
     }
 
@@ -161,6 +163,7 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
         words["simpler models"] = (
             f"constant {scores['constant']:.4g}, linear {scores['linear']:.4g} if left out"
         )
+        words["calibration"] = facts["calibration"]["said"]
     words["model"] = facts["model"]
     return words | ({"picture": facts["picture"]} if facts["picture"] else {})
 

@@ -25,9 +25,10 @@ from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.finite import NonFinitePredictionError
 from bbalpha.interfaces.left_out import evenly_spread, rows_to_score
+from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.settings import COUNTS
 
-ALPHAS = (-1.0, 0.0, 0.25, 0.5, 1.0)  # besides the model's own
+ALPHAS = (*POWERS, -1.0, 0.25)  # besides the model's own
 SAME = 1e-9  # difference of two α that are the same
 MOST_ROWS = 500  # that the page shows
 MOST_CLASSES = 6  # whose curves it shows

@@ -5,7 +5,6 @@ predictions are averages over the same draws of the weights, so the prediction f
 the other rows by no more than rounding: programs for other numbers of rows add up in another order.
 """
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +30,6 @@ from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
-from bbalpha.interfaces.left_out import FEWEST_ROWS, RowsToScore, rows_to_score
 from bbalpha.interfaces.limits import STACKED, TUNED
 from bbalpha.interfaces.network import (
     Head,
@@ -43,20 +41,14 @@ from bbalpha.interfaces.network import (
     summarized,
 )
 from bbalpha.interfaces.repair import repaired
-from bbalpha.interfaces.settings import (
-    HIDDEN,
-    NUM_SAMPLES,
-    check_settings,
-    default_alpha,
-)
-from bbalpha.interfaces.spread import as_fitted, log_factor_of
-from bbalpha.interfaces.stacking import strongest
+from bbalpha.interfaces.settings import HIDDEN, NUM_SAMPLES, check_settings, default_alpha
 from bbalpha.interfaces.training import (
     Rows,
     Training,
     all_or_nothing,
     check_continues,
     check_resumable,
+    last_posterior,
     warn_of_ending,
 )
 from bbalpha.interfaces.tuning import tuned
@@ -128,9 +120,8 @@ class Estimator(Explorable, BaseEstimator, ABC):
             batch_size: Rows per minibatch.
             max_epochs: Passes over the data; by default 100, within 5,000 and 10,000 minibatches.
             learning_rate: A constant rate for Adam; by default 7e-3, which falls to 0 at the end.
-            calibrate: Check the calibration on rows that are left out, and if it fails, multiply
-                the spread of the predictions (the noise, or the temperature of classes) by the
-                factor with the best leave-one-out score (see `calibration_`).
+            calibrate: Test the calibration on left-out rows and, if it fails, multiply the noise
+                (or the temperature of classes) by the factor with the best leave-one-out score.
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
             validation_fraction: Fraction of the rows to hold out for early stopping.
             patience: Epochs to wait for an improvement.
@@ -182,7 +173,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
             ValueError: If the data or a setting breaks its rule, with the value.
             NonFiniteEnergyError: If the energy stops being finite.
         """
-        last = self._last() if self.warm_start else None
+        last = last_posterior(self) if self.warm_start else None
         check_settings(self)
         check_resumable(self.random_state, checkpoint)
         with all_or_nothing(self):
@@ -191,11 +182,8 @@ class Estimator(Explorable, BaseEstimator, ABC):
                 self._choose_likelihood(y)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
             self.posterior_ = self._train(rows, None, last, checkpoint, tunes=True)
-            self.calibration_ = None
-            if self.calibrate and len(rows.inputs) >= FEWEST_ROWS:
-                scored = rows_to_score(self, len(rows.inputs))
-                scored = RowsToScore(*(column[scored] for column in rows))
-                self.posterior_, self.calibration_ = repaired(self, scored)
+            done = repaired(self, rows) if self.calibrate else (self.posterior_, None)
+            self.posterior_, self.calibration_ = done
             self._memory, self._memory_prior = None, None
         return self
 
@@ -292,7 +280,7 @@ class Estimator(Explorable, BaseEstimator, ABC):
 
     def _update(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
         """Train on these rows and the kept ones, with the posterior of all others as the prior."""
-        last = self._last()
+        last = last_posterior(self)
         rows = self._rows(X, y, sample_weight, new_units=last is None)
         if last is None:
             prior = None
@@ -345,18 +333,6 @@ class Estimator(Explorable, BaseEstimator, ABC):
         self.n_iter_ = len(posterior.info.energies)
         warn_of_ending(posterior.info)
         return posterior
-
-    def _last(self) -> Posterior | None:
-        """The posterior to go on from, if there is one: the strongest member of a stacked one."""
-        posterior = getattr(self, "posterior_", None)
-        if posterior is None:
-            return None
-        last = strongest(self, posterior)
-        return dataclasses.replace(last, hyperparams=as_fitted(last.hyperparams))
-
-    def _log_factor(self) -> float:
-        """The logarithm of the factor on the spread of the predictions."""
-        return log_factor_of(self.posterior_.hyperparams)
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)

@@ -18,7 +18,7 @@ from bbalpha.engine.layout import Layout
 from bbalpha.interfaces.bounded import Bounded
 from bbalpha.interfaces.inputs import InputUnits
 from bbalpha.interfaces.network import model_of, summarized
-from bbalpha.interfaces.spread import as_fitted
+from bbalpha.interfaces.spread import as_fitted, log_factor_of
 from bbalpha.interfaces.stacking import members_of, members_of_likelihood
 from bbalpha.likelihoods import HeteroscedasticGaussian, Likelihood, StudentT
 from bbalpha.predictive import quantiles_at_tails, tails
@@ -95,7 +95,7 @@ def has_infinite_variance(likelihood: Likelihood) -> bool:
 def check_predicts(estimator: Any) -> None:
     """Raise if the predictions of a loaded estimator may overflow, and do so for some inputs."""
     units, likelihood = estimator.input_units_, as_fitted(estimator.posterior_.hyperparams)
-    if abs(estimator._log_factor()) > LARGEST_LOG_FACTOR:
+    if abs(log_factor_of(estimator.posterior_.hyperparams)) > LARGEST_LOG_FACTOR:
         raise ValueError(".hyperparams.log_factor is too large.")
     if isinstance(likelihood, Bounded) and np.any(likelihood.lower > likelihood.upper):
         raise ValueError(".hyperparams.lower exceeds .hyperparams.upper.")

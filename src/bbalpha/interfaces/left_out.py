@@ -37,12 +37,16 @@ from bbalpha.engine.options import compiler_options
 from bbalpha.interfaces.leverage import moves_and_leverages
 from bbalpha.interfaces.network import model_of
 from bbalpha.interfaces.spread import as_fitted
-from bbalpha.interfaces.stacking import members_of, outputs_of_members, weights_of
+from bbalpha.interfaces.stacking import (
+    members_of,
+    mixed_densities,
+    outputs_of_members,
+    weights_of,
+)
 from bbalpha.likelihoods import Likelihood
 from bbalpha.metrics import standard_error
 from bbalpha.posterior import Posterior, log_mean_exp
 
-HIGHEST_LEVERAGE = 0.7  # of rows whose scores are to be trusted (docs/tables.md)
 FEWEST_ROWS = 3  # without one of them, two are left for a variance
 MOST_ROWS = 1000  # that are scored
 MANY_COLUMNS, FEWER_ROWS = 500, 500  # with so many columns a linear model of more rows is slow
@@ -162,11 +166,6 @@ def rows_of(model: Any, X: np.ndarray, y: np.ndarray) -> RowsToScore:
     return RowsToScore(inputs, targets, np.ones(len(X)))
 
 
-def are_reliable(leverages: Float64[np.ndarray, " rows"]) -> np.ndarray:
-    """Whether leaving out each row is a change so small that it needs no new fit."""
-    return leverages <= HIGHEST_LEVERAGE
-
-
 def rows_to_score(model: Any, num_rows: int) -> Int[np.ndarray, " rows"]:
     """The numbers of the rows to score: all, or as many as the model allows, evenly spread."""
     network = model._network()
@@ -191,12 +190,12 @@ def scores_of_rows(
     It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
     """
     members, weights = members_of(model, posterior), weights_of(posterior)
-    log_scale = float(model.target_units_.log_scale)
-    found = [_scores_of_member(model, member, rows) for member in members]
-    scores, training, leverages = map(np.stack, zip(*found, strict=True))
-    log_weights = np.log(weights)[:, None]
-    mixed = (np.logaddexp.reduce(log_weights + x) - log_scale for x in (scores, training))
-    return *mixed, weights @ leverages
+    found = [_responses_of(model, member, rows) for member in members]
+    pairs = zip(members, found, strict=True)
+    scores = [_summarized(_log_density, one.hyperparams, *each.without) for one, each in pairs]
+    both = (mixed_densities(weights, x) for x in (scores, [each.training for each in found]))
+    both = (x - float(model.target_units_.log_scale) for x in both)
+    return *both, weights @ np.stack([each.leverages for each in found])
 
 
 def summary_without(
@@ -219,18 +218,9 @@ def summary_without(
         outputs = outputs_of_members(draws, posterior)
         without = outputs, jnp.zeros_like(outputs[0]), without[2]
     summary = _summarized(function, posterior.hyperparams, *without)
-    training = np.stack([np.asarray(responses.training, np.float64) for responses in found])
-    training = np.logaddexp.reduce(np.log(weights)[:, None] + training)
-    training = training - float(model.target_units_.log_scale)
+    training = mixed_densities(weights, [each.training for each in found])
+    training -= float(model.target_units_.log_scale)
     return training, jax.tree.map(lambda array: np.asarray(array, np.float64), summary)
-
-
-def _scores_of_member(
-    model: Any, posterior: Posterior, rows: RowsToScore
-) -> tuple[Float64[np.ndarray, " rows"], ...]:
-    found = _responses_of(model, posterior, rows)
-    scores = _summarized(_log_density, posterior.hyperparams, *found.without)
-    return np.asarray(scores, np.float64), np.asarray(found.training, np.float64), found.leverages
 
 
 def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Responses:

@@ -3,6 +3,13 @@
 import numpy as np
 from jaxtyping import Float64
 
+HIGHEST_LEVERAGE = 0.7  # of rows whose scores are to be trusted (docs/tables.md)
+
+
+def are_reliable(leverages: Float64[np.ndarray, " rows"]) -> np.ndarray:
+    """Whether leaving out each row is a change so small that it needs no new fit."""
+    return leverages <= HIGHEST_LEVERAGE
+
 
 def moves_and_leverages(
     pulls: Float64[np.ndarray, "rows params"], slopes: Float64[np.ndarray, "slopes rows params"]

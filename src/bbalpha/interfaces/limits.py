@@ -3,6 +3,7 @@
 MOST_UNITS = 100_000  # of a hidden layer
 MOST_LAYERS = 1000  # each has a cost in addition to its weights
 LARGEST_ALPHA = 1e15  # in size
+POWERS = (0.5, 0.0, 1.0)  # that are tried to choose alpha
 TUNED, STACKED = "tuned", "stacked"  # an alpha that is chosen, or several mixed, by leave-one-out
 LOWEST_LEVEL = 1e-37  # of a quantile; 32 bits have no smaller probability of full precision
 # Exclusive; squares of the first two are finite in float32.

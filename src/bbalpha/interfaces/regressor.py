@@ -22,6 +22,7 @@ from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import COUNTS, check_settings
 from bbalpha.interfaces.training import Rows, all_or_nothing
 from bbalpha.interfaces.uncertainty import Uncertainty
+from bbalpha.interfaces.wild import has_wild_values
 from bbalpha.likelihoods import (
     LOG_DEGREES_OF_FREEDOM,
     Gaussian,
@@ -56,9 +57,10 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     Likelihoods: "heteroscedastic" (the noise may depend on the inputs), "gaussian" (the same noise
     everywhere), "student_t" (outliers), "poisson" (counts) and "negative_binomial" (counts that
     vary more). The default "auto" lets `fit` take "negative_binomial" for targets that look like
-    counts (see `likelihood_`) and "heteroscedastic" for all others; `partial_fit` always takes
-    the latter. Inputs are standardized internally, and so are targets other than counts. Noise
-    variances are learned. `__init__` explains the other settings.
+    counts, "student_t" if single ones look like recording errors, and "heteroscedastic" for all
+    others (see `likelihood_`); `partial_fit` always takes the latter. Inputs are standardized
+    internally, and so are targets other than counts. Noise variances are learned. `__init__`
+    explains the other settings.
 
     Predictions stay bounded everywhere. Inputs are clipped to the training range, widened by half
     its width at each end; `outside(X)` tells which. Noise variances beyond four times the variance
@@ -70,7 +72,9 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             is the likelihood with the learned noise.
         likelihood_: The name of the likelihood. Targets look like counts if they are whole numbers
             from 0 to 10,000, at least three different ones in at least ten rows, and if a constant
-            negative binomial predicts left-out rows clearly better than a constant Gaussian.
+            negative binomial predicts left-out rows clearly better than a constant Gaussian. A
+            target looks like a recording error if it is more than 50 times as far from the median
+            as the quartiles are from each other.
         input_units_: Mean, scale and limits of each column of the inputs.
         target_units_: The `Standardizer` of the targets.
         alpha_curve_: The `AlphaCurve` by which `alpha="tuned"` was chosen, or None.
@@ -198,8 +202,11 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return X, y
 
     def _choose_likelihood(self, y: np.ndarray) -> None:
-        has_counts = self.likelihood == "auto" and are_counts(y)
-        self.likelihood_ = "negative_binomial" if has_counts else self._named_likelihood()
+        self.likelihood_ = self._named_likelihood()
+        if self.likelihood == "auto" and are_counts(y):
+            self.likelihood_ = "negative_binomial"
+        elif self.likelihood == "auto" and has_wild_values(y):
+            self.likelihood_ = "student_t"
 
     def _described(self, X: Any, levels: Any = (), y: Any = None) -> Described:
         """What is asked about some rows, from one pass over the draws."""

@@ -6,46 +6,60 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float64
+from jaxtyping import Array, Float
 
 from bbalpha.interfaces.calibration import Calibration
-from bbalpha.interfaces.left_out import RowsToScore, are_reliable, scores_of_rows, summary_without
-from bbalpha.interfaces.spread import with_factor
+from bbalpha.interfaces.left_out import (
+    FEWEST_ROWS,
+    RowsToScore,
+    rows_to_score,
+    scores_of_rows,
+    summary_without,
+)
+from bbalpha.interfaces.leverage import are_reliable
+from bbalpha.interfaces.spread import log_factor_of, with_factor
 from bbalpha.interfaces.without import RowsLeftOut, predicted_without
 from bbalpha.posterior import Posterior, log_mean_exp
 
 LOG_FACTORS = np.linspace(-1.0, 1.0, 41)  # that are tried
-FEWEST_ROWS = 10  # to choose a factor by
+ENOUGH_ROWS = 10  # to choose a factor by
 
 
 def calibration_of(model: Any, found: RowsLeftOut, rows: RowsToScore) -> Calibration:
     """The calibration of a fitted estimator on rows that are left out."""
     labels = np.asarray(rows.targets)[:, 0].astype(int) if hasattr(model, "classes_") else None
-    factor = float(np.exp(model._log_factor()))
+    factor = float(np.exp(log_factor_of(model.posterior_.hyperparams)))
     return dataclasses.replace(Calibration.of(found, labels), factor=factor)
 
 
-def repaired(model: Any, rows: RowsToScore) -> tuple[Posterior, Calibration]:
+def repaired(model: Any, rows: Any) -> tuple[Posterior, Calibration | None]:
     """The posterior of a fitted estimator and its calibration, repaired if it fails the tests.
 
     The factor on the spread is the one with the best mean leave-one-out score of the rows that can
     be left out without fitting again.
+
+    Args:
+        model: The estimator.
+        rows: Its training rows; one or two are too few to leave one out.
     """
+    if len(rows.inputs) < FEWEST_ROWS:
+        return model.posterior_, None
+    numbers = rows_to_score(model, len(rows.inputs))
+    rows = RowsToScore(*(column[numbers] for column in rows))
     posterior, calibration = model.posterior_, _checked(model, rows)
     likelihood = with_factor(posterior.hyperparams, 0.0)
     if calibration.is_calibrated or likelihood is None:
         return posterior, calibration
     is_compared = are_reliable(scores_of_rows(model, posterior, rows)[2])
-    if is_compared.sum() < FEWEST_ROWS:
+    if is_compared.sum() < ENOUGH_ROWS:
         return posterior, calibration
     scores = summary_without(model, rows, _scores_by_factor)[1]
     weights = np.where(is_compared, rows.weights, 0.0)
     log_factor = LOG_FACTORS[int(np.argmax(weights @ scores))]
     if log_factor == 0:
         return posterior, calibration
-    model.posterior_ = dataclasses.replace(
-        posterior, hyperparams=with_factor(posterior.hyperparams, float(log_factor))
-    )
+    changed = with_factor(posterior.hyperparams, float(log_factor))
+    model.posterior_ = dataclasses.replace(posterior, hyperparams=changed)
     return model.posterior_, _checked(model, rows)
 
 
@@ -55,7 +69,7 @@ def _checked(model: Any, rows: RowsToScore) -> Calibration:
 
 def _scores_by_factor(
     likelihood: Any, outputs: Array, targets: Array
-) -> Float64[np.ndarray, "rows factors"]:
+) -> Float[Array, "rows factors"]:
     """The log-density of every row for every factor."""
 
     def score(log_factor: Array) -> Array:

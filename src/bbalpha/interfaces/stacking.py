@@ -168,6 +168,13 @@ def weights_of(posterior: Posterior) -> Float64[np.ndarray, " members"]:
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
+def mixed_densities(
+    weights: Float64[np.ndarray, " members"], log_densities: Sequence[Any]
+) -> Float64[np.ndarray, " rows"]:
+    """The log-densities of the mixture, given those of its members."""
+    return np.logaddexp.reduce(np.log(weights)[:, None] + np.asarray(log_densities, np.float64))
+
+
 def outputs_of_members(draws: Sequence[Array], posterior: Posterior) -> Array:
     """As many draws of the outputs of every member as its weight says, in all as many as of one."""
     num_draws = len(draws[0])

@@ -1,5 +1,6 @@
 """How an estimator trains: with held-out rows, warnings of its own, and all or nothing."""
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from bbalpha.engine.optimizers import adam
 from bbalpha.fitting import fit
 from bbalpha.interfaces.network import as_wide_as, log_likelihood_of
 from bbalpha.interfaces.settings import check_draws
+from bbalpha.interfaces.spread import as_fitted
+from bbalpha.interfaces.stacking import strongest
 from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
@@ -170,6 +173,18 @@ def check_resumable(random_state: Any, checkpoint: Any) -> None:
             "random_state must be set if checkpoint is given, so that the same call goes on; "
             "got random_state=None."
         )
+
+
+def last_posterior(estimator: Any) -> Posterior | None:
+    """The posterior to go on from, if there is one, as it was fitted.
+
+    Of a stacked one it is the member with the largest share.
+    """
+    posterior = getattr(estimator, "posterior_", None)
+    if posterior is None:
+        return None
+    last = strongest(estimator, posterior)
+    return dataclasses.replace(last, hyperparams=as_fitted(last.hyperparams))
 
 
 def check_continues(estimator: Any, last: Posterior) -> None:

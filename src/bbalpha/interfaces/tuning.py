@@ -14,14 +14,14 @@ import numpy as np
 from bbalpha.data import Dataset
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
-from bbalpha.interfaces.left_out import RowsToScore, are_reliable, rows_to_score, scores_of_rows
-from bbalpha.interfaces.limits import STACKED
+from bbalpha.interfaces.left_out import RowsToScore, rows_to_score, scores_of_rows
+from bbalpha.interfaces.leverage import are_reliable
+from bbalpha.interfaces.limits import POWERS, STACKED
 from bbalpha.interfaces.network import log_likelihood_of
 from bbalpha.interfaces.stacking import stacked
 from bbalpha.interfaces.training import Rows, Training
 from bbalpha.posterior import Posterior
 
-POWERS = (0.5, 0.0, 1.0)
 NUM_FOLDS = 5
 
 

@@ -11,8 +11,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from bbalpha.interfaces import simple_models
-from bbalpha.interfaces.left_out import chosen_rows, rows_of, scores_of_rows
+from bbalpha.interfaces.calibration import Calibration
+from bbalpha.interfaces.left_out import chosen_rows, rows_of
+from bbalpha.interfaces.repair import calibration_of
 from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.without import predicted_without
 from bbalpha.metrics import standard_error
 
 MARGIN = 0.05  # nats; typical error of `held_out` for numbers, see the table in docs/tables.md
@@ -32,6 +35,7 @@ class Verdict:
         constant_error: Standard error of `held_out − constant`, which are paired.
         linear_error: Standard error of `held_out − linear`.
         num_rows: How many rows were scored.
+        calibration: Of the estimator on these rows, each left out.
     """
 
     training: float
@@ -41,6 +45,7 @@ class Verdict:
     constant_error: float
     linear_error: float
     num_rows: int
+    calibration: Calibration
 
     @property
     def warning(self) -> str | None:
@@ -92,7 +97,8 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
     """
     _, X, y = chosen_rows(model, X, y)
     rows = rows_of(model, X, y)
-    held_out, training, _ = scores_of_rows(model, model.posterior_, rows)
+    found = predicted_without(model, rows)
+    training, held_out = found.training, found.held_out
     inputs = rows.inputs[:, : model.input_units_.mean.size]
     constant, linear = _simple_scores(model, inputs, y)
     return Verdict(
@@ -103,6 +109,7 @@ def judge(model: Any, X: Any, y: Any) -> Verdict:
         constant_error=standard_error(held_out - constant),
         linear_error=standard_error(held_out - linear),
         num_rows=len(inputs),
+        calibration=calibration_of(model, found, rows),
     )
 
 
