@@ -49,7 +49,10 @@ BAD = {
     "likelihood": ({"likelihood": "cauchy"}, "likelihood must be one of auto, heterosced"),
     "prior": ({"prior": "flat"}, "prior must be one of scaled, paper; got prior='flat'"),
     "no prior at all": ({"prior": None}, "prior must be one of scaled, paper; got prior=None"),
-    "power": ({"alpha": "half"}, "alpha must be a number, 'tuned' or 'auto'; got alpha='half'"),
+    "power": (
+        {"alpha": "half"},
+        "alpha must be a number, 'tuned', 'stacked' or 'auto'; got alpha='half'",
+    ),
     "learning": ({"learn_prior": "yes"}, "learn_prior must be True, False or 'auto'; got"),
     "encoder": ({"encoder": "one-hot"}, "encoder must be None or 'auto'; got encoder='one-hot'"),
     "more counts": (

@@ -136,8 +136,7 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         "alpha": float(posterior.alpha),
         "alpha_curve": curve and curve.to_json() | {"reason": curve.reason},
         "log_likelihood": verdict and _scores(verdict),
-        "calibration": verdict
-        and verdict.calibration.to_json() | {"said": str(verdict.calibration)},
+        "calibration": verdict and _said(verdict.calibration),
         "warning": verdict and verdict.warning,
     }
 
@@ -171,6 +170,10 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
 def _scores(verdict: Verdict) -> dict[str, Any]:
     names = ("training", "held_out", "constant", "linear")
     return {"rows": verdict.num_rows} | {name: getattr(verdict, name) for name in names}
+
+
+def _said(calibration: Any) -> dict[str, Any]:
+    return calibration.to_json() | {"said": str(calibration)}
 
 
 def _nothing_reached(product: str) -> typer.Exit:

@@ -45,7 +45,7 @@ class Verdict:
     constant_error: float
     linear_error: float
     num_rows: int
-    calibration: Calibration
+    calibration: Calibration | None = None
 
     @property
     def warning(self) -> str | None:
