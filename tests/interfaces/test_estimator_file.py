@@ -443,6 +443,7 @@ ALLOWED = {
     "random_state": {"none"},
     "encoder": {"none"},
     "learn_prior": {"true"},
+    "calibrate": {"true"},
     "early_stopping": {"true"},
     "warm_start": {"true"},
     "verbose": {"true"},

@@ -123,8 +123,8 @@ def _degrees_of_freedom(likelihood: Any) -> np.ndarray:
     """Those of Student's t, of all members of a mixture; none for other noise."""
     found = map(as_fitted, members_of_likelihood(likelihood))
     members = [one for one in found if isinstance(one, StudentT)]
-    logs = [np.asarray(one.log_degrees_of_freedom, np.float64).ravel() for one in members]
-    return np.exp(np.concatenate([*logs, []]))
+    degrees = [np.exp(np.asarray(one.log_degrees_of_freedom)).ravel() for one in members]
+    return np.concatenate([*degrees, []])
 
 
 def _corners(units: InputUnits) -> np.ndarray:
