@@ -93,7 +93,8 @@ class AlphaCurve:
         if weights and not (len(weights) == len(alphas) and _are_shares(weights)):
             raise ValueError("alpha_curve does not have one share for each power.")
         fields: list[Any] = [tuple(column) for column in columns]
-        return cls(*fields, num_rows, folds, tuple(weights), gain)
+        fields += [num_rows, folds, tuple(weights), gain]
+        return cls(*fields)
 
     def stacked(self, scores: Mapping[float, PerRow], weights: PerRow) -> "AlphaCurve":
         """The curve with the shares of a stacked model, made of the same scores.

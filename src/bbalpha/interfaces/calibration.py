@@ -153,8 +153,8 @@ class Calibration:
         """All numbers, and whether the model passes; NaN is null."""
         found = dataclasses.asdict(self)
         plain = {name: list(x) if isinstance(x, tuple) else x for name, x in found.items()}
-        for name in ("confidence", "accuracy"):
-            plain[name] = None if math.isnan(plain[name]) else plain[name]
+        if self.levels:
+            plain |= {"confidence": None, "accuracy": None}
         return plain | {"is_calibrated": self.is_calibrated}
 
     def __str__(self) -> str:
