@@ -32,6 +32,7 @@ ROOMS = [
     "runtime",
     "message_passing",
     "tables",
+    "predictor",
     "interfaces",
     "explorer",
     "cli",

@@ -141,7 +141,7 @@ def _distance(counts: Numbers, size: Numbers, log_size: Numbers, log_rate: Numbe
 def log_gamma(x: Numbers) -> Numbers:
     """Log Γ(x) of positive numbers."""
     if library(x) is np:
-        return np.asarray(_log_gamma_of_number(x), float)
+        return np.asarray(_log_gamma_of_number(x), x.dtype)
     from jax.scipy.special import gammaln
 
     return gammaln(x)
