@@ -13,11 +13,11 @@ def rows_of(table):
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-def test_exported_model_predicts_the_rows_of_a_table(prices, houses, tmp_path, done):
+def test_exported_model_predicts_the_rows_of_a_table(prices, folder, tmp_path, done):
     path = tmp_path / "prices.predictor"
     said = done("export", prices, "--output", path).stderr
     assert said == f"{path} holds 1,000 draws in {path.stat().st_size / 1e6:.1f} MB.\n"
-    new = houses
+    new = folder / "prices.csv"
     printed = done("predict", prices, new, "--quiet").stdout
     expected = pandas.read_csv(io.StringIO(printed))
     predictor = Predictor.load(path)

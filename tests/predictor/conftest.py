@@ -39,7 +39,7 @@ def encoder(houses):
 @pytest.fixture(scope="session")
 def row_encoder(encoder):
     columns = [column.to_json() for column in encoder.columns]
-    return RowEncoder(columns, frozenset(MISSING), "price")
+    return RowEncoder(columns, frozenset(MISSING), frozenset({"price"}))
 
 
 @pytest.fixture(scope="session")

@@ -293,8 +293,11 @@ def test_another_version_is_named(saved, tmp_path, version, remedy):
         *({"limits": [[0], [float("nan")]]}, {"limits": [[0, 0, 0], [1, 1, 1]]}, {"limits": 3}),
         *({"noise": {"x": [1]}}, {"noise": {"log_variance": [0, 0, 0]}}),
         *({"classes": ["a", "b"], "kind": "U"}, {"names": ["a"]}, {"is_vector": None, "names": 3}),
-        *({"table": {"columns": [], "missing": []}}, {"table": {"columns": 3, "missing": []}}),
-        {"table": {"columns": [{"kind": "number", "name": "a"}], "missing": []}},
+        *(
+            {"table": {"columns": [], "missing": [], "others": []}},
+            {"table": {"columns": 3, "missing": [], "others": []}},
+        ),
+        {"table": {"columns": [{"kind": "number", "name": "a"}], "missing": [], "others": []}},
     ],
 )
 def test_a_forged_file_is_refused(saved, tmp_path, change):

@@ -60,7 +60,8 @@ def export_model(
     with keeping_programs(quiet or json):
         model = read_model(model_file)
         with refusing(OSError, ValueError):
-            export(path, model.estimator, draws, model.encoder, model.target.name)
+            named = model.encoder, model.target.name, model.dropped
+            export(path, model.estimator, draws, *named)
     num_draws = draws or model.estimator.num_predictive_samples
     size = path.stat().st_size
     if json:

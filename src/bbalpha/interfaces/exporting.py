@@ -1,5 +1,6 @@
 """From an estimator to the file of a predictor, which NumPy reads."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ def export(
     num_draws: Any = None,
     encoder: Any = None,
     target: str | None = None,
+    dropped: Sequence[str] = (),
 ) -> None:
     """Write the draws of a fitted estimator, and what is needed to predict with them.
 
@@ -27,6 +29,7 @@ def export(
         num_draws: How many draws; by default as many as its predictions average over.
         encoder: The `Encoder` of the table that it was fitted to, if that is not its own.
         target: The name of the target in that table.
+        dropped: Columns of the table that were left out, which rows may have.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then left as it was.
@@ -43,7 +46,7 @@ def export(
         encoder = estimator.encoder_.encoder_
     facts = _facts(estimator) | {
         "layers": layers,
-        "table": None if encoder is None else _table(encoder),
+        "table": None if encoder is None else _table(encoder, target, dropped),
         "target": target,
     }
     model_file.write(path, {"draws": draws}, facts, model_file.PREDICTOR)
@@ -88,12 +91,14 @@ def _name(estimator: Any) -> str:
     return estimator._likelihood
 
 
-def _table(encoder: Any) -> dict[str, Any]:
-    """The columns of the table, and all texts that stand for missing cells."""
+def _table(encoder: Any, target: str | None, dropped: Sequence[str]) -> dict[str, Any]:
+    """The columns of the table, all texts that stand for missing cells, and other columns."""
     from bbalpha.tables.cells import MISSING  # needs pyarrow
 
     columns = [
         {name: value for name, value in column.to_json().items() if name != "reason"}
         for column in encoder.columns
     ]
-    return {"columns": columns, "missing": sorted({*MISSING, *encoder.missing})}
+    others = [*dropped, *([] if target is None else [target])]
+    missing = sorted({*MISSING, *encoder.missing})
+    return {"columns": columns, "missing": missing, "others": others}

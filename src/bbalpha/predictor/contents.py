@@ -185,4 +185,4 @@ def _labels(facts: dict[str, Any]) -> np.ndarray:
 
 def _encoder(facts: dict[str, Any]) -> RowEncoder:
     table = facts["table"]
-    return RowEncoder(table["columns"], frozenset(table["missing"]), facts["target"])
+    return RowEncoder(table["columns"], frozenset(table["missing"]), frozenset(table["others"]))

@@ -9,7 +9,6 @@ from bbalpha.predictor.targets import Targets
 
 CLOSE = 1e-9  # width of the last bracket, in deviations
 MOST_STEPS = 200  # of the search for a bracket or a root; ten are usual
-BISECTED = 3  # every third step halves the bracket, however slowly the others close it
 
 
 def quantile(targets: Targets, outputs: np.ndarray, level: float) -> np.ndarray:
@@ -32,32 +31,38 @@ def quantile(targets: Targets, outputs: np.ndarray, level: float) -> np.ndarray:
 
 
 def _excess(targets: Targets, outputs: np.ndarray, level: float, y: np.ndarray) -> np.ndarray:
-    """P(Y ≤ y) − p, from the tail on the side of y."""
-    below, above = targets.tails(outputs, y)
-    return below.mean(axis=0) - level if level <= 0.5 else 1 - level - above.mean(axis=0)
+    """P(Y ≤ y) − p, from the tail on the side of p."""
+    if level <= 0.5:
+        return targets.cdf(outputs, y).mean(axis=0) - level
+    return 1 - level - targets.survival(outputs, y).mean(axis=0)
 
 
 def _root(excess: Callable, center: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Where an increasing function is 0: by secants within a bracket, and bisections."""
-    low, at_low = _bracket(excess, center, -width)
-    high, at_high = _bracket(excess, center, width)
-    for step in range(MOST_STEPS):
-        if np.all(high - low <= CLOSE * width + np.spacing(np.maximum(abs(low), abs(high)))):
-            break
-        slope = at_high - at_low
-        share = np.where(slope > 0, -at_low / np.where(slope > 0, slope, 1), 0.5)
-        share = np.full_like(share, 0.5) if step % BISECTED == 2 else np.clip(share, 0, 1)
-        # A little across the root, so that both ends of the bracket move.
-        margin = 0.25 * CLOSE * width / np.maximum(high - low, CLOSE * width)
-        share = np.clip(share + np.where(share < 0.5, margin, -margin), 0, 1)
-        middle = low + share * (high - low)
+    """Where an increasing function is 0, by Chandrupatla's method (1997).
+
+    It interpolates by an inverse parabola where that is safe, and bisects elsewhere.
+    """
+    a, at_a = _bracket(excess, center, -width)
+    b, at_b = _bracket(excess, center, width)
+    share = np.full_like(a, 0.5)
+    for _ in range(MOST_STEPS):
+        middle = a + share * (b - a)
         value = excess(middle)
-        is_below = value < 0
-        # Illinois: an end that stays counts half, so that it moves soon.
-        at_high = np.where(is_below, at_high / 2, value)
-        at_low = np.where(is_below, value, at_low / 2)
-        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    return high
+        is_same = (value < 0) == (at_a < 0)
+        c, at_c = np.where(is_same, a, b), np.where(is_same, at_a, at_b)
+        b, at_b = np.where(is_same, b, a), np.where(is_same, at_b, at_a)
+        a, at_a = middle, value
+        least = CLOSE * width + np.spacing(np.maximum(abs(a), abs(b)))
+        least = np.minimum(least / np.maximum(abs(b - a), least), 1)
+        if np.all((least > 0.5) | (value == 0)):
+            break
+        place, height = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        is_safe = (np.square(height) < place) & (np.square(1 - height) < 1 - place)
+        near = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+        far = (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+        share = np.where(is_safe, near + far, 0.5)
+        share = np.clip(share, np.minimum(least, 0.5), np.maximum(1 - least, 0.5))
+    return np.where(abs(at_a) < abs(at_b), a, b)
 
 
 def _bracket(

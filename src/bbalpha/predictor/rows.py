@@ -27,12 +27,12 @@ class RowEncoder:
     Attributes:
         columns: Each column as its encoder wrote it for JSON.
         missing: Texts that stand for missing cells.
-        target: The name of the target, which rows may have.
+        others: Columns that rows may have besides, such as the target; they are not used.
     """
 
     columns: Sequence[Column]
     missing: frozenset[str]
-    target: str | None
+    others: frozenset[str]
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +45,7 @@ class RowEncoder:
         Raises:
             ValueError: If a column is missing or unknown, or a cell is of the wrong kind.
         """
-        allowed = {column["name"] for column in self.columns} | {self.target}
+        allowed = self.others.union(column["name"] for column in self.columns)
         check_names(cells, self.names, allowed)
         blocks = []
         for column in self.columns:

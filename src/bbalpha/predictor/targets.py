@@ -41,8 +41,12 @@ class Targets(Protocol):
         """Return the log-density of every row, of shape (draws, rows)."""
         ...
 
-    def tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return P(Y ≤ y) and P(Y > y) for every target."""
+    def cdf(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y ≤ y) for every target."""
+        ...
+
+    def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y > y) for every target, with all its digits where it is small."""
         ...
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
@@ -72,15 +76,21 @@ class Normal:
         terms = LOG_TWO_PI + log_variance + np.square(targets - mean) * np.exp(-log_variance)
         return -0.5 * terms.sum(axis=-1)
 
-    def tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return P(Y ≤ y) and P(Y > y) for every target."""
-        mean, log_variance = self._parts(outputs)
-        score = (targets - mean) / np.maximum(np.exp(0.5 * log_variance), FEWEST)
-        return ndtr(score), ndtr(-score)
+    def cdf(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y ≤ y) for every target."""
+        return ndtr(self._score(outputs, targets))
+
+    def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y > y) for every target."""
+        return ndtr(-self._score(outputs, targets))
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """Return one target for every draw and row."""
         return stream.normal(self.mean(outputs), np.sqrt(self.variance(outputs)))
+
+    def _score(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        mean, log_variance = self._parts(outputs)
+        return (targets - mean) / np.maximum(np.exp(0.5 * log_variance), FEWEST)
 
     def _parts(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.log_variance is not None:
@@ -117,16 +127,25 @@ class StudentT:
         kernel = (df + 1) / 2 * np.log1p(np.square(residuals) / df)
         return -(log_normalizer + self.log_scale + kernel).sum(axis=-1)
 
-    def tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return P(Y ≤ y) and P(Y > y) for every target."""
-        score = (targets - outputs) / np.maximum(np.exp(self.log_scale), FEWEST)
-        df = np.exp(self.log_degrees_of_freedom).reshape(1, 1, -1)
-        return student_t_cdf(score, df), student_t_cdf(-score, df)
+    def cdf(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y ≤ y) for every target."""
+        return student_t_cdf(self._score(outputs, targets), self._degrees)
+
+    def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y > y) for every target."""
+        return student_t_cdf(-self._score(outputs, targets), self._degrees)
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """Return one target for every draw and row."""
         noise = stream.standard_t(np.exp(self.log_degrees_of_freedom), outputs.shape)
         return outputs + np.exp(self.log_scale) * noise
+
+    def _score(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return (targets - outputs) / np.maximum(np.exp(self.log_scale), FEWEST)
+
+    @property
+    def _degrees(self) -> np.ndarray:
+        return np.exp(self.log_degrees_of_freedom).reshape(1, 1, -1)
 
 
 @dataclass(frozen=True)
@@ -155,8 +174,15 @@ class Counts:
         distance = np.where(targets > 0, some, -np.exp(outputs))
         return (poisson_log_height(targets) + distance).sum(axis=-1)
 
-    def tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return P(Y ≤ y) and P(Y > y) for every target."""
+    def cdf(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y ≤ y) for every target."""
+        return self._tails(outputs, targets)[0]
+
+    def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y > y) for every target."""
+        return self._tails(outputs, targets)[1]
+
+    def _tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         targets = targets[None]
         if self.log_size is None:
             return poisson_tails(targets, outputs)
@@ -201,9 +227,13 @@ class Labels:
         numbers = np.broadcast_to(targets.astype(int), (*outputs.shape[:2], 1))
         return np.take_along_axis(_log_softmax(outputs), numbers, axis=-1)[..., 0]
 
-    def tails(self, outputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Raise, because classes have no order."""
-        raise TypeError("classes have no quantiles.")
+    def cdf(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y ≤ y) for every target."""
+        raise TypeError("classes have no order.")
+
+    def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return P(Y > y) for every target."""
+        raise TypeError("classes have no order.")
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """Return the number of a class for every draw and row."""
