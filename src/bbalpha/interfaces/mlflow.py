@@ -4,18 +4,18 @@ MLflow's own scikit-learn flavor stores estimators with skops, which cannot stor
 cloudpickle, which executes what it reads and needs jax to predict.
 """
 
+import importlib.metadata
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas
 
-from bbalpha import __version__
 from bbalpha.predictor import Predictor
 
 FILE = "model.predictor"
 LEVELS = (0.05, 0.5, 0.95)
-REQUIREMENTS = ("numpy", f"bbalpha=={__version__}")
+REQUIREMENTS = ("numpy", f"bbalpha=={importlib.metadata.version('bbalpha')}")
 
 
 def save_model(model: Any, path: str | Path, **settings: Any) -> None:

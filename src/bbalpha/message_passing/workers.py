@@ -84,7 +84,9 @@ class LocalWorker:
 
     def update(self, q: Message, step: float) -> Message:
         """The worker's site after one step, given what the server holds."""
-        key, own = jax.random.split(jax.random.wrap_key_data(self._key, impl=self._impl))
+        key, own = jax.random.split(
+            jax.random.wrap_key_data(jnp.asarray(self._key), impl=self._impl)
+        )
         self._key = np.asarray(jax.random.key_data(key))
         with in_double_precision():
             given = (q, self._site, self._chains, self._alpha, step, self._num_workers)

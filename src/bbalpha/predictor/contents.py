@@ -84,8 +84,10 @@ class Contents:
         inputs = InputScales(**units)
         mean, scale = (np.array(facts["outputs"][name], float) for name in ("mean", "scale"))
         noise = {name: np.array(column, float) for name, column in facts["noise"].items()}
-        limits = facts["limits"]
-        limits = None if limits is None else tuple(np.array(limit, float) for limit in limits)
+        limits = None
+        if facts["limits"] is not None:
+            lower, upper = facts["limits"]
+            limits = np.array(lower, float), np.array(upper, float)
         classes = None if facts["classes"] is None else _labels(facts)
         encoder = None if facts["table"] is None else _encoder(facts)
         contents = cls(

@@ -155,7 +155,7 @@ class Predictor:
 
     def outside(self, X: Any) -> np.ndarray:
         """Whether any input of each row lies beyond the limits, so that predictions clip it."""
-        return self._contents.inputs.is_outside(self._features(X)).any(axis=1)
+        return np.any(self._contents.inputs.is_outside(self._features(X)), axis=1)
 
     def _moments(self, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Mean and variance of the targets."""

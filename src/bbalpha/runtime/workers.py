@@ -29,7 +29,7 @@ def worker_environment(num_threads: int | None = None) -> dict[str, str]:
         check_counts(num_threads=num_threads)
     found = {
         "NPROC": str(cores() if num_threads is None else num_threads),
-        "JAX_ENABLE_X64": str(int(jax.config.jax_enable_x64)),
+        "JAX_ENABLE_X64": str(int(getattr(jax.config, "jax_enable_x64", False))),
         "JAX_NUM_CPU_DEVICES": str(getattr(jax.config, "jax_num_cpu_devices", -1)),
     }
     folder = use_compilation_cache()
