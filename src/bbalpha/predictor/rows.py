@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from bbalpha.tables.calendar import turns
 from bbalpha.tables.tails import Tails
 
-DAYS_PER_YEAR, DAYS_PER_WEEK, EPOCH = 365.2425, 7, datetime(1970, 1, 1, tzinfo=UTC)
-SUNDAY = 4  # 1970-01-01 was the fifth day of a week that starts on Sunday
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Column = Mapping[str, Any]
 
 
@@ -128,7 +128,7 @@ def _value_features(column: Column, cells: Sequence[Any]) -> list[np.ndarray]:
     tails = Tails(**column["tails"]) if column["kind"] != "boolean" else Tails()
     features = [tails.apply(filled)]
     for part in column.get("parts", ()):
-        phase = 2 * np.pi * _turns(filled, part)
+        phase = 2 * np.pi * turns(filled, part)
         features += [np.where(is_missing, 0.0, wave(phase)) for wave in (np.sin, np.cos)]
     return [*features, is_missing.astype(float)] if column["indicator"] else features
 
@@ -152,15 +152,6 @@ def _text_features(column: Column, cells: Sequence[Any]) -> list[np.ndarray]:
         table = np.array([*column["effects"], [0.0] * len(column["effects"][0])])
         features += list(table[codes].T)  # the last row, −1, is for unseen texts
     return features
-
-
-def _turns(days: np.ndarray, part: str) -> np.ndarray:
-    """The phase of a period, in turns."""
-    if part == "year":
-        return days / DAYS_PER_YEAR % 1
-    if part == "week":
-        return (np.floor(days) + SUNDAY) / DAYS_PER_WEEK % 1
-    return days % 1
 
 
 def _number(cell: Any) -> float:
