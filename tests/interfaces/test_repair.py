@@ -48,6 +48,8 @@ def test_a_spread_that_is_wrong_is_mended(fitted, table, log_factor, tmp_path):
         loaded.predict_interval(table.new), wrong.predict_interval(table.new)
     )
     assert loaded.calibration_.to_json() == wrong.calibration_.to_json()
+    with pytest.raises(ValueError, match="one that a predictor can hold; got one with a spread"):
+        wrong.export(tmp_path / "model.predictor")
     large = dataclasses.replace(wrong.posterior_.hyperparams, log_factor=jnp.array(5.0))
     wrong.posterior_ = dataclasses.replace(wrong.posterior_, hyperparams=large)
     wrong.save(tmp_path / "large.safetensors")

@@ -111,6 +111,21 @@ def test_a_stacked_model_comes_back_from_a_file(models, table, tmp_path):
         type(stacked).load(tmp_path / "forged.safetensors")
 
 
+def test_an_exported_mixture_predicts_the_same(models, table, tmp_path):
+    stacked, _, _ = models
+    if isinstance(stacked.posterior_.hyperparams, Members):
+        with pytest.raises(ValueError, match="stacked posteriors with noise of their own"):
+            stacked.export(tmp_path / "model.predictor")
+        return
+    stacked.export(tmp_path / "model.predictor")
+    found = bb.predictor.Predictor.load(tmp_path / "model.predictor")
+    if hasattr(stacked, "classes_"):
+        expected = stacked.predict_proba(table.new)
+        np.testing.assert_allclose(found.predict_proba(table.new), expected, rtol=1e-4)
+    else:
+        np.testing.assert_allclose(found.predict(table.new), stacked.predict(table.new), rtol=1e-5)
+
+
 def test_a_warm_start_goes_on_from_the_strongest_member(models, table):
     stacked, members, targets = models
     other = type(stacked)(**stacked.get_params()).set_params(alpha=0.5, warm_start=True)
