@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import bbalpha as bb
 from bbalpha.interfaces import tuning
 from bbalpha.interfaces.stacking import Members, members_of
+from bbalpha.predictor import Predictor
 
 SHARES = {0.0: 0.25, 0.5: 0.75, 1.0: 0.0}
 NUM_DRAWS = 4000
@@ -118,7 +119,7 @@ def test_an_exported_mixture_predicts_the_same(models, table, tmp_path):
             stacked.export(tmp_path / "model.predictor")
         return
     stacked.export(tmp_path / "model.predictor")
-    found = bb.predictor.Predictor.load(tmp_path / "model.predictor")
+    found = Predictor.load(tmp_path / "model.predictor")
     if hasattr(stacked, "classes_"):
         expected = stacked.predict_proba(table.new)
         np.testing.assert_allclose(found.predict_proba(table.new), expected, rtol=1e-4)
