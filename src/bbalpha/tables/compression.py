@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow
 
+from bbalpha.files.naming import COMPRESSED_SUFFIXES
 from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import TableError
 
-COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip", ".zst")
 ALWAYS_ALLOWED = 10**8  # bytes to which any file may be decompressed, and beyond them
 MOST_TIMES = 50  # its own size; tables rarely shrink to less than a twentieth
 PIECE = 2**22  # bytes decompressed at a time

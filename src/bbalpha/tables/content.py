@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bbalpha.tables.compression import COMPRESSED_SUFFIXES, opened
+from bbalpha.files.naming import COMPRESSED_SUFFIXES, PARQUET_SUFFIXES, inner_name
+from bbalpha.tables.compression import opened
 from bbalpha.tables.messages import TableError
 
-PARQUET_SUFFIXES = (".parquet", ".pq")
-JSON_SUFFIXES = (".jsonl", ".ndjson")
-TAB_SUFFIXES = (".tsv", ".tab")
-TEXT_SUFFIXES = (".csv", *TAB_SUFFIXES)
 SPREADSHEET_SUFFIXES = (".xlsx", ".xls", ".xlsm", ".ods")
 OTHER_SUFFIXES = (*SPREADSHEET_SUFFIXES, ".json")
 PARQUET_MARK = b"PAR1"
@@ -77,11 +74,6 @@ class Content:
         if self.path.suffix.lower() in PARQUET_SUFFIXES:
             return True
         return next(self.pieces(), b"").startswith(PARQUET_MARK)
-
-
-def inner_name(path: Path) -> Path:
-    """The name of a file without the suffix of a compression."""
-    return path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
 
 
 def check_suffix(path: Path) -> None:

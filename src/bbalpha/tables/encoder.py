@@ -88,10 +88,13 @@ class EncodedRows(NamedTuple):
     Attributes:
         features: float64 of shape (rows, features).
         tallies: Remarks about missing cells and unseen texts of each column, by its name.
+        marks: How each column was written, as far as all its cells together decide that: the
+            decimal mark of numbers, and whether the day comes first in dates.
     """
 
     features: np.ndarray
     tallies: dict[str, tuple[Tally, ...]]
+    marks: dict[str, Any]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -191,7 +194,7 @@ class Encoder:
         """
         check_choice(unknown, ("other", "error"), "unknown")
         self._check_columns(names_of(frame), allowed)
-        blocks, tallies = [], {}
+        blocks, tallies, marks = [], {}, {}
         for column in self.columns:
             if isinstance(column, IgnoredColumn):
                 continue
@@ -200,7 +203,8 @@ class Encoder:
             block = column.encode(reading, unknown) if is_text_column else column.encode(reading)
             blocks.append(block)
             tallies[column.name] = block.tallies
-        return EncodedRows(matrix_of(blocks), tallies)
+            marks[column.name] = reading.mark
+        return EncodedRows(matrix_of(blocks), tallies, marks)
 
     def encode(
         self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()

@@ -12,15 +12,9 @@ import numpy as np
 import pyarrow
 
 from bbalpha.files import replacing
+from bbalpha.files.naming import JSON_SUFFIXES, PARQUET_SUFFIXES, TAB_SUFFIXES, inner_name
 from bbalpha.tables.compression import compressing
-from bbalpha.tables.content import (
-    JSON_SUFFIXES,
-    PARQUET_SUFFIXES,
-    TAB_SUFFIXES,
-    check_suffix,
-    inner_name,
-    reason_in_words,
-)
+from bbalpha.tables.content import check_suffix, reason_in_words
 from bbalpha.tables.delimited import DECIMAL_COMMAS
 from bbalpha.tables.messages import TableError
 from bbalpha.tables.parquet import writing_parquet

@@ -8,7 +8,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -18,7 +17,6 @@ from bbalpha.tables.messages import TableError, check_names, check_num_columns, 
 
 ROWS_AT_ONCE = 2**16
 LONGEST_REASON = 300  # characters of a message of DuckDB
-BEGINNING = re.compile(r"\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 LOCKED = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
@@ -29,18 +27,6 @@ LOCKED = {
 # What DuckDB adds to an error: advice for its own users, and the line with a mark below the place.
 ADVICE = re.compile(r"\n\s*(Please try|Possible|LINE \d+:|Candidate|Did you mean).*", re.DOTALL)
 PLACE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
-TEXT = re.compile(r"'((?:[^']|'')*)'")
-
-
-def is_query(text: str) -> bool:
-    """Whether a text is a query rather than the name of a file."""
-    return bool(BEGINNING.match(text)) and not _is_file(text)
-
-
-def files_in_query(query: str) -> list[Path]:
-    """The files that a query names."""
-    named = (text.replace("''", "'") for text in TEXT.findall(query))
-    return [Path(text) for text in named if _is_file(text)]
 
 
 def tables_of_query(query: str) -> Iterator[pyarrow.Table]:
@@ -93,10 +79,3 @@ def _told(kind: type[Exception]) -> Iterator[None]:
             where = f", in line {place[1]} of the query at {quote(found)}"
         reason = reason_of(ValueError(ADVICE.sub("", text)))[:LONGEST_REASON].rstrip("!")
         raise TableError(f"the query cannot be run: {reason}{where}.") from None
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except (OSError, ValueError):  # too long for a name, or with a zero byte
-        return False

@@ -4,51 +4,21 @@ Several files make one table: their rows in the order of the names. Each must ha
 with values of the same kind.
 """
 
-import glob
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 
-from bbalpha.tables.content import (
-    JSON_SUFFIXES,
-    PARQUET_SUFFIXES,
-    TEXT_SUFFIXES,
-    Content,
-    inner_name,
-)
+from bbalpha.files.naming import JSON_SUFFIXES, files_of, is_query
+from bbalpha.tables.content import Content
 from bbalpha.tables.delimited import tables_of_text
 from bbalpha.tables.json_lines import tables_of_json
 from bbalpha.tables.messages import TableError, listing, quote
 from bbalpha.tables.parquet import tables_of_parquet
-from bbalpha.tables.query import is_query, tables_of_query
+from bbalpha.tables.query import tables_of_query
 
-WILD = ("*", "?", "[")
-IN_FOLDERS = (*PARQUET_SUFFIXES, *JSON_SUFFIXES, *TEXT_SUFFIXES)
-HIDDEN = (".", "_")  # how names begin that other programs leave in a folder of tables
 FILE = b"file"  # in the metadata of a table: the file that it comes from, or the first of them
-
-
-def files_of(source: str | Path) -> list[Path]:
-    """The files that a name means: itself, those in a folder, or those that match a pattern.
-
-    Raises:
-        TableError: If there are none.
-    """
-    path = Path(source)
-    if not _exists(path) and any(sign in path.name for sign in WILD):
-        matches = glob.glob(str(path))  # noqa: PTH207  the pattern may begin at the root
-        found = [Path(name) for name in matches if not Path(name).is_dir()]
-        if not found:
-            raise TableError(f"{path} matches no file.")
-        return sorted(found)
-    if not path.is_dir():
-        return [path]
-    found = [file for file in path.rglob("*") if _is_table(file.relative_to(path))]
-    if not found:
-        raise TableError(f"{path} is a folder, not a file.")
-    return sorted(found)
 
 
 def tables_of(source: str | Path) -> Iterator[pyarrow.Table]:
@@ -60,7 +30,11 @@ def tables_of(source: str | Path) -> Iterator[pyarrow.Table]:
     if isinstance(source, str) and is_query(source):
         yield from tables_of_query(source)
         return
-    files = files_of(source)
+    path = Path(source)
+    files = files_of(path)
+    if not files:
+        what = "is a folder, not a file" if path.is_dir() else "matches no file"
+        raise TableError(f"{path} {what}.")
     first: Any = None
     for file in files:
         for table in tables_of_file(file):
@@ -142,17 +116,3 @@ def _like(table: pyarrow.Table, first: pyarrow.Table, file: Path, earlier: Path)
                 f"instead of {before}."
             )
     return table
-
-
-def _is_table(path: Path) -> bool:
-    """Whether a file in a folder is a table, by its name."""
-    if any(part.startswith(HIDDEN) for part in path.parts):
-        return False
-    return inner_name(path).suffix.lower() in IN_FOLDERS
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
