@@ -16,7 +16,7 @@ import numpy as np
 from bbalpha.tables import cells as cells_of
 from bbalpha.tables.blocks import Block, Tally, matrix_of
 from bbalpha.tables.effects import outputs_of
-from bbalpha.tables.files import decimal_commas, names_of, select_column
+from bbalpha.tables.files import decimal_commas, file_of, names_of, select_column
 from bbalpha.tables.messages import (
     TableError,
     check_choice,
@@ -162,7 +162,7 @@ class Encoder:
         check_names(names, "the table")
         for name in text:
             check_has_column(names, name, "--text")
-        habits = Habits(tuple(missing), dayfirst, decimal_commas(frame))
+        habits = Habits(tuple(missing), dayfirst, decimal_commas(frame), source=file_of(frame))
         outputs = None if targets is None else outputs_of(targets)
         columns, blocks, masks = [], [], set()
         for name in names:
@@ -256,7 +256,8 @@ class Encoder:
         return cls(tuple(columns), missing)
 
     def _next_reading(self, column: Any, frame: Any) -> Reading:
-        habits = Habits(self.missing, getattr(column, "dayfirst", None), decimal_commas(frame))
+        dayfirst, source = getattr(column, "dayfirst", None), file_of(frame)
+        habits = Habits(self.missing, dayfirst, decimal_commas(frame), source=source)
         notation = getattr(column, "notation", PLAIN_NOTATION)
         series = select_column(frame, column.name)
         return next_reading(column.name, series, column.kind, notation, habits)

@@ -12,13 +12,19 @@ import numpy as np
 import pyarrow
 
 from bbalpha.files import replacing
-from bbalpha.files.naming import JSON_SUFFIXES, PARQUET_SUFFIXES, TAB_SUFFIXES, inner_name
+from bbalpha.files.naming import (
+    JSON_SUFFIXES,
+    PARQUET_SUFFIXES,
+    TAB_SUFFIXES,
+    inner_name,
+    is_query,
+)
 from bbalpha.tables.compression import compressing
 from bbalpha.tables.content import check_suffix, reason_in_words
 from bbalpha.tables.delimited import DECIMAL_COMMAS
 from bbalpha.tables.messages import TableError
 from bbalpha.tables.parquet import writing_parquet
-from bbalpha.tables.sources import joined, tables_of
+from bbalpha.tables.sources import FILE, joined, tables_of
 
 
 def read_table(source: str | Path) -> pyarrow.Table:
@@ -48,7 +54,8 @@ def read_table(source: str | Path) -> pyarrow.Table:
 
 def without_rows(source: str | Path) -> TableError:
     """The error about a table that has columns only."""
-    return TableError(f"{source} has no rows below its header.")
+    name = "the query" if isinstance(source, str) and is_query(source) else source
+    return TableError(f"{name} has no rows below its header.")
 
 
 def names_of(frame: Any) -> list[Any]:
@@ -71,6 +78,12 @@ def decimal_commas(frame: Any) -> bool:
     """Whether a table comes from a file in which commas may mark decimals."""
     metadata = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
     return DECIMAL_COMMAS in (metadata or {})
+
+
+def file_of(frame: Any) -> str:
+    """The file that an arrow table comes from, or the first of them; "" if that is not known."""
+    metadata = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
+    return (metadata or {}).get(FILE, b"").decode()
 
 
 def write_table(frame: Any, path: str | Path) -> None:

@@ -30,7 +30,7 @@ def tables_of_json(content: Content) -> Iterator[pyarrow.Table]:
     try:
         table = pyarrow.json.read_json(pyarrow.BufferReader(data), read_options=options)
     except (pyarrow.ArrowException, OSError) as error:
-        reason = re.sub(r"in row (\d+)$", lambda row: f"in line {int(row[1]) + 1}", str(error))
+        reason = re.sub(r"\.? in row (\d+)$", lambda row: f" in line {int(row[1]) + 1}", str(error))
         raise TableError(
             f"{path} is not a file of JSON lines: {reason_of(ValueError(reason))}."
         ) from None

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow
 
-from bbalpha.tables.compression import reason_of
+from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import TableError, check_names, check_num_columns, quote
 
 ROWS_AT_ONCE = 2**16
-LONGEST_REASON = 300  # characters of a message of DuckDB
+LONGEST_REASON, MOST_LINES = 300, 4  # of a message of DuckDB, in characters
 LOCKED = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
@@ -77,5 +77,7 @@ def _told(kind: type[Exception]) -> Iterator[None]:
         if place:
             found = place[2][max(0, len(place[3]) - len(f"LINE {place[1]}: ")) :]
             where = f", in line {place[1]} of the query at {quote(found)}"
-        reason = reason_of(ValueError(ADVICE.sub("", text)))[:LONGEST_REASON].rstrip("!")
+        lines = [line.strip().rstrip(".!:") for line in ADVICE.sub("", text).splitlines()]
+        said = one_line("; ".join(line for line in lines[:MOST_LINES] if line))
+        reason = said[:LONGEST_REASON].replace(". ", "; ").rstrip(" .…")
         raise TableError(f"the query cannot be run: {reason}{where}.") from None

@@ -78,12 +78,14 @@ class Habits:
         dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
         decimal_commas: Whether commas may mark decimals, because they do not separate cells.
         role: What messages call a column: "column" or "target".
+        source: The file, if there is one, for messages about a type.
     """
 
     missing: tuple[str, ...] = ()
     dayfirst: bool | None = None
     decimal_commas: bool = False
     role: str = "column"
+    source: str = ""
 
 
 def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False) -> Reading:
@@ -153,8 +155,9 @@ def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None 
     if cells_of.is_typed(cells):
         return cells
     found = getattr(column, "dtype", None) if cells is None else cells.type
+    place = f" of {habits.source}" if habits.source else ""
     raise TableError(
-        f"{habits.role} {quote(name)} must hold numbers, dates or texts; got the type "
+        f"{habits.role} {quote(name)}{place} must hold numbers, dates or texts; got the type "
         f"{one_line(found)}{remedies(remedy)}."
     )
 
