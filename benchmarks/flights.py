@@ -1,4 +1,4 @@
-"""Reading: CPU seconds from a CSV file like nycflights (336,776 rows × 19) to the matrix of features.
+"""Reading: CPU seconds from a CSV file like nycflights (336,776 × 19) to the matrix of features.
 
     python benchmarks/flights.py --against ../other/src
 

@@ -15,10 +15,11 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
-    forks leaving limits
-    arrays options
+    forks leaving limits probabilities
+    arrays beta_ratio options
+    count_probabilities
     checks clock compiling interrupts layout materialize optimizers progress special streams
-    beta_ratio threefry
+    threefry
     batches cache draws noise
     epochs
     loop replicas
@@ -31,6 +32,7 @@ ROOMS = [
     "runtime",
     "message_passing",
     "tables",
+    "predictor",
     "interfaces",
     "explorer",
     "cli",
