@@ -116,7 +116,7 @@ def _check_replaceable(path: Path, force: bool) -> None:
 
 
 def _explore(
-    settings: dict[str, Any], table: Any, frame: Any, data: Path, path: Path, quiet: bool
+    settings: dict[str, Any], table: Any, frame: Any, data: Path | str, path: Path, quiet: bool
 ) -> dict[str, Any]:
     """Fit the models, write the page, and return what there is to say, for JSON."""
     from bbalpha.cli.training import facts_before, fit_or_refuse, new_model

@@ -17,7 +17,7 @@ from bbalpha.tables.messages import TableError, check_names, check_num_columns, 
 
 ROWS_AT_ONCE = 2**16
 LONGEST_REASON, MOST_LINES = 300, 4  # of a message of DuckDB, in characters
-LOCKED = {
+LOCKED: dict[str, Any] = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
     "autoinstall_known_extensions": False,

@@ -103,7 +103,9 @@ class TextColumn:
         if self.effects and effects is None:
             table = np.array([*self.effects, [0.0] * len(self.effects[0])])
             effects = table[codes]  # the last row, −1, is for unseen texts
-        columns = tuple(np.ascontiguousarray(effects.T)) if self.effects else ()
+        columns = (
+            () if effects is None or not self.effects else tuple(np.ascontiguousarray(effects.T))
+        )
         return Block(columns, hot, num + self.other, self._tallies(reading, codes))
 
     @property
