@@ -24,7 +24,7 @@ from bbalpha.runtime.sources import Blocks
 
 MOST_READERS = 32
 WINDOW_BYTES = 2**22  # of the rows that a reader shuffles together, or one block if that is more
-MOST_BYTES = 2**28  # of the windows of all readers
+MOST_BYTES = 2**27  # of the windows of all readers
 CHUNK_BYTES, CHUNK_ROWS = 2**24, 2**17  # the most of a chunk
 FEWEST_STEPS = 16  # of a chunk, even if that is more than an epoch
 NUM_AHEAD = 2  # chunks that wait
@@ -113,7 +113,7 @@ class Feed:
 
     def batches(self, key: Key[Array, ""], begin: int, num_steps: int) -> Batches:
         """The batches of some steps: this process's part of them."""
-        return next(self._all_batches(self.order(key), begin, num_steps))
+        return next(self._chunks(self.order(key), begin, num_steps))
 
     def runner(self, is_quick: bool) -> Callable[..., tuple]:
         """A function that takes steps, as `run_steps` does."""
@@ -126,7 +126,8 @@ class Feed:
 
     def energy(self, state: Any) -> Array:
         """The energy on all rows, with the draws of the next step."""
-        total, ahead = 0.0, self._start(state, 0)
+        self.close()  # its memory is free before this takes more
+        total, ahead = 0.0, self._start(state, 0, self.num_batches)
         try:
             for begin in range(0, self.num_batches, self.num_steps):
                 batches = ahead.next()
@@ -139,6 +140,26 @@ class Feed:
         finally:
             ahead.close()
         return on_device(total, state.dtype)
+
+    def identity(self) -> PyTree:
+        """What determines the batches, but for the key: the data and how they are cut.
+
+        A source that has no `identity` of its own is known by its first and its last block.
+        """
+        source: Any = self.blocks.source
+        last = len(self.blocks.ends) - 1
+        known = source.identity() if hasattr(source, "identity") else self.blocks.read(last)
+        cut = (self.blocks.ends, self.batch_size, self.num_readers, self.window_blocks)
+        structure = str(jax.tree.structure(self.blocks.first))
+        return (known, self.blocks.first, structure, *cut)
+
+    def example(self) -> tuple[PyTree, np.ndarray]:
+        """Arrays of the shapes and types of a batch, and weights."""
+        shape = (self.batch_size,)
+        data = jax.tree.map(
+            lambda leaf: np.zeros((*shape, *leaf.shape[1:]), leaf.dtype), self.blocks.first
+        )
+        return data, np.zeros(shape)
 
     def close(self) -> None:
         """End the thread."""
@@ -179,8 +200,8 @@ class Feed:
         self._chunk = batches, self._on_device(batches)
         return self._chunk
 
-    def _start(self, state: Any, step: int) -> "_Ahead":
-        return _Ahead(self._all_batches(self.order(state.key), step, self.num_steps))
+    def _start(self, state: Any, step: int, end: int | None = None) -> "_Ahead":
+        return _Ahead(self._chunks(self.order(state.key), step, self.num_steps, end))
 
     def _on_device(self, batches: Batches) -> Chunk:
         structure = jax.tree.structure(self.blocks.first)
@@ -188,38 +209,42 @@ class Feed:
         data, weights = self.to_device((data, batches.weights))
         return Chunk(on_device(np.int32(batches.begin)), data, weights)
 
-    def _all_batches(self, order: RowOrder, begin: int, num_steps: int) -> Iterator[Batches]:
-        """Chunk after chunk, without end."""
+    def _chunks(
+        self, order: RowOrder, begin: int, num_steps: int, end: int | None = None
+    ) -> Iterator[Batches]:
+        """The batches of all steps from one on, `num_steps` at a time; the last may reach on."""
+        shape = (num_steps, len(self.readers), order.share)
+        flat = (num_steps, len(self.readers) * order.share)
         first = jax.tree.leaves(self.blocks.first)
-        share, sizes = order.share, order.batch_sizes
         epoch, place = divmod(begin, order.num_batches)
         streams = self._streams(order, epoch, place)
-        while True:
-            shape = (num_steps, len(self.readers), share)
-            leaves = [np.empty((*shape, *leaf.shape[1:]), leaf.dtype) for leaf in first]
+        while end is None or begin < end:
+            leaves = [np.zeros((*shape, *leaf.shape[1:]), leaf.dtype) for leaf in first]
             weights = np.zeros(shape, jax.dtypes.canonicalize_dtype(float))
-            shares = np.empty(num_steps)
+            shares = np.zeros(num_steps)
             done = 0
             while done < num_steps:
                 count = min(num_steps - done, order.num_batches - place)
                 some = slice(done, done + count)
-                for at, (reader, stream) in enumerate(zip(self.readers, streams, strict=True)):
-                    rows = stream.take(count * share)
-                    for leaf, values in zip(leaves, rows, strict=True):
-                        leaf[some, at] = values.reshape(count, share, *leaf.shape[3:])
-                    places = place * share + np.arange(count * share)
-                    weights[some, at] = (places < order.length(reader)).reshape(count, share)
-                batch_sizes = sizes[place : place + count]
-                weights[some] *= (order.num_rows / batch_sizes)[:, None, None]
-                shares[some] = batch_sizes / order.num_rows
+                for at, stream in enumerate(streams):
+                    stream.fill([leaf[some, at] for leaf in leaves])
+                shares[some] = order.batch_sizes[place : place + count] / order.num_rows
+                weights[some] = self._weights(order, place, count)
                 done, place = done + count, place + count
                 if place == order.num_batches:
                     epoch, place = epoch + 1, 0
                     streams = self._streams(order, epoch, place)
-            flat = (num_steps, len(self.readers) * share)
             leaves = [leaf.reshape(*flat, *leaf.shape[3:]) for leaf in leaves]
             yield Batches(begin, leaves, weights.reshape(flat), shares)
             begin += num_steps
+
+    def _weights(self, order: RowOrder, place: int, count: int) -> np.ndarray:
+        """N/|S| for the rows of some batches of an epoch, of shape (steps, readers, rows)."""
+        lengths = np.array([order.length(reader) for reader in self.readers])
+        places = (place * order.share + np.arange(count * order.share)).reshape(count, 1, -1)
+        batch_sizes = order.batch_sizes[place : place + count]
+        scales = (order.num_rows / batch_sizes)[:, None, None]
+        return np.where(places < lengths[:, None], scales, 0.0)
 
     def _streams(self, order: RowOrder, epoch: int, place: int) -> list["_Stream"]:
         begin = place * order.share
@@ -235,18 +260,20 @@ class _Stream:
         self.data: list[np.ndarray] = jax.tree.leaves(blocks.first)
         self.turn = np.zeros(0, np.int64)  # the rows of the window that are left
 
-    def take(self, count: int) -> list[np.ndarray]:
-        """The next rows, followed by padding if there are no more."""
-        found = [np.empty((count, *leaf.shape[1:]), leaf.dtype) for leaf in self.data]
-        done = 0
+    def fill(self, leaves: list[np.ndarray]) -> None:
+        """Fill arrays of shape (steps, rows, …) with the next rows, then with padding."""
+        steps, share = leaves[0].shape[:2]
+        done, count = 0, steps * share
+        rows = [np.empty((count, *leaf.shape[2:]), leaf.dtype) for leaf in leaves]
         while done < count:
             if not len(self.turn) and not self._next_window():
                 self.turn = np.zeros(count - done, np.int64)  # padding: any row will do
             some, self.turn = self.turn[: count - done], self.turn[count - done :]
-            for leaf, values in zip(found, self.data, strict=True):
-                np.take(values, some, axis=0, out=leaf[done : done + len(some)], mode="clip")
+            for row, values in zip(rows, self.data, strict=True):
+                np.take(values, some, axis=0, out=row[done : done + len(some)], mode="clip")
             done += len(some)
-        return found
+        for leaf, row in zip(leaves, rows, strict=True):
+            leaf[...] = row.reshape(leaf.shape)
 
     def _next_window(self) -> bool:
         part = next(self.rest, None)
