@@ -54,16 +54,17 @@ class Feed:
     Attributes:
         blocks: The source, checked.
         batch_size: B.
-        num_readers: V; by default as many as divide B and as memory holds, up to 32.
+        num_readers: V; by default the largest power of two that divides B, up to 32, to the number
+            of blocks, and to what holds the windows of all readers in 128 MiB.
         readers: Those of this process; by default all.
         to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.feeding import Feed
     >>> from bbalpha.runtime.sources import ArrayRows, Blocks
-    >>> feed = Feed(Blocks(ArrayRows(np.arange(10.0))), batch_size=4)
+    >>> feed = Feed(Blocks(ArrayRows(np.arange(10.0), block_rows=5)), batch_size=4)
     >>> feed.num_readers, feed.num_batches
-    (4, 3)
+    (2, 3)
     >>> batches = feed.batches(jax.random.key(0), begin=0, num_steps=3)
     >>> batches.leaves[0].shape, batches.weights.sum(axis=1).tolist()
     ((3, 4), [10.0, 10.0, 10.0])
@@ -83,7 +84,8 @@ class Feed:
         block_bytes = float(np.mean(sizes)) * blocks.row_bytes
         self.window_blocks = max(1, int(WINDOW_BYTES / block_bytes))
         window_bytes = float(np.max(sizes)) * blocks.row_bytes * self.window_blocks
-        self.num_readers = num_readers or _num_readers(batch_size, window_bytes)
+        most = min(MOST_READERS, len(sizes), int(MOST_BYTES / window_bytes))
+        self.num_readers = num_readers or _num_readers(batch_size, max(1, most))
         self.readers = range(self.num_readers) if readers is None else readers
         self.to_device = to_device
         self.num_batches = num_batches_of(blocks.num_rows, batch_size, self.num_readers)
@@ -169,23 +171,23 @@ class Feed:
 
     def _run(
         self, program: Callable, state: Any, order: np.ndarray, num_steps: Array
-    ) -> tuple[Any, np.ndarray, np.ndarray, bool]:
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         step = int(state.step)
         first, place = divmod(step, self.num_batches)
-        end, finite = step + int(num_steps), True
-        sums = np.zeros(CHUNK_EPOCHS + 1)
+        end = step + int(num_steps)
+        sums = np.zeros(CHUNK_EPOCHS + 1, state.dtype)
         sums[0] = order if place else 0.0
         while True:
             batches, chunk = self._chunk_at(state, step)
             count = min(end, batches.end) - step
             state, energies, finite = program(state, chunk, on_device(count))
             taken = slice(step - batches.begin, step - batches.begin + count)
-            parts = np.asarray(energies, np.float64)[taken] * batches.shares[taken]
+            parts = np.asarray(energies)[taken] * batches.shares[taken].astype(state.dtype)
             # One after another, so that sums do not depend on where chunks and calls begin.
             np.add.at(sums, np.arange(step, step + count) // self.num_batches - first, parts)
             step += count
             if step >= end or not finite:
-                return state, sums[end // self.num_batches - first], sums, finite
+                return state, np.asarray(sums[end // self.num_batches - first]), sums, finite
 
     def _chunk_at(self, state: Any, step: int) -> tuple[Batches, Chunk]:
         """The chunk that holds a step, laid out ahead if steps follow each other."""
@@ -304,9 +306,8 @@ def _joined(leaves: Sequence[np.ndarray]) -> np.ndarray:
     return leaves[0] if len(leaves) == 1 else np.concatenate(leaves)
 
 
-def _num_readers(batch_size: int, window_bytes: float) -> int:
-    """The largest power of two that divides B and whose windows fit."""
-    most = max(1, min(MOST_READERS, int(MOST_BYTES / window_bytes)))
+def _num_readers(batch_size: int, most: int) -> int:
+    """The largest power of two that divides B and is at most `most`."""
     return math.gcd(batch_size, 2 ** (most.bit_length() - 1))
 
 
