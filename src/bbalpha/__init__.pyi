@@ -48,6 +48,7 @@ from .replicas import fit_many
 from .runtime.sources import Source
 from .engine.chunks import SourceError
 from .runtime.parquet import ParquetRows
+from .runtime.moments import standardize_rows
 from .runtime.checkpoints import Checkpoint
 from .engine.cache import use_compilation_cache
 from .message_passing.sweeps import power_ep
@@ -134,6 +135,7 @@ __all__ = [
     "Source",
     "SourceError",
     "ParquetRows",
+    "standardize_rows",
     "Checkpoint",
     "use_compilation_cache",
     "power_ep",
