@@ -32,6 +32,7 @@ from bbalpha.training import NUM_SAMPLES
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
 WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
+WHOLE_BYTES = 2**26  # likewise, of rows from a source
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
 SAMPLE_ROWS = 1024  # of a source, on which the log-likelihood is checked
 MOST_SAMPLES = 512  # of their draws by default
@@ -65,7 +66,7 @@ def prepare_anywhere(
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     blocks = Blocks(as_source(data))
     if batch_size is None:
-        batch_size = LARGE_BATCH if optimizer == "natural" else BATCH_SIZE
+        batch_size = _source_batch(blocks.num_rows, blocks.row_bytes, optimizer == "natural")
     elif batch_size > blocks.num_rows:
         _warn_of_batch_size(batch_size, blocks.num_rows)
     rows = Feed(blocks, min(batch_size, blocks.num_rows))
@@ -116,6 +117,14 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
     return min(batch_size, num_slots)
 
 
+def _source_batch(num_rows: int, row_bytes: float, natural: bool) -> int:
+    """The default for rows from a source."""
+    if not natural:
+        return BATCH_SIZE
+    fits = num_rows <= WHOLE_ROWS and num_rows * row_bytes <= WHOLE_BYTES
+    return num_rows if fits else LARGE_BATCH
+
+
 def _warn_of_batch_size(batch_size: int, num_rows: int) -> None:
     warn(
         f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
@@ -150,19 +159,21 @@ def optimizer_for(
             return optimizer
 
 
-def runner_of(
-    rows: Any, plan: Plan, optimizer: Any, params: PyTree, num_samples: int
-) -> Callable[..., tuple]:
-    """The function that takes steps: compiled quickly if that costs little or no speed."""
+def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> Compiled:
+    """The program of the steps: compiled quickly if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
     if optimizer == "natural":
         is_small = num_outcomes <= SMALL_STEP
     else:
         is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
-    if not isinstance(rows, Rows):
-        return rows.runner(is_small)
-    steps = quick_steps if is_small else run_steps
-    return partial(steps, rows=rows, batch_size=plan.batch_size)
+    return quick_steps if is_small else run_steps
+
+
+def runner_of(steps: Compiled, rows: Any, plan: Plan) -> Callable[..., tuple]:
+    """The function that takes steps on rows, by a program or by its like for rows from a source."""
+    if isinstance(rows, Rows):
+        return partial(steps, rows=rows, batch_size=plan.batch_size)
+    return rows.runner(steps.is_rare)
 
 
 @contextmanager
