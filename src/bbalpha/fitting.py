@@ -15,6 +15,7 @@ from bbalpha.planning import (
     begin,
     budget_of,
     check_schedule,
+    comes_to_rest,
     draws_for,
     ending,
     judge_of,
@@ -178,7 +179,7 @@ def fit(
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
     start = begin(checkpoint, state, rows, plan, watch, settings)
-    end = ending(run, rows, plan, start)
+    end = ending(run, rows, plan, start, comes_to_rest(optimizer, state, plan))
     with reading(rows):
         state, energies, stopped = train(run, start, plan, watch, progress)
         state = watch.result(state, stopped)
