@@ -22,6 +22,7 @@ ENGINE = """
     threefry
     batches cache draws noise
     epochs
+    chunks
     loop replicas
 """
 # A folder, or the root, imports only from itself and from those before it.
@@ -43,6 +44,8 @@ ROOMS = [
 DEFERRED = {
     ("posterior", "files/posterior_file"),
     ("planning", "runtime/checkpoints"),
+    ("planning", "runtime/feeding"),
+    ("planning", "runtime/sources"),
     ("planning", "runtime/fingerprints"),
     ("interfaces/explorable", "explorer/exploring"),
 }

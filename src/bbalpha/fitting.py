@@ -21,7 +21,9 @@ from bbalpha.planning import (
     judge_of,
     optimizer_for,
     posterior_at_the_end,
-    prepare,
+    prepare_anywhere,
+    reading,
+    runner_of,
     steps_for,
 )
 from bbalpha.posterior import Posterior
@@ -85,7 +87,9 @@ def fit(
             the first fit compiles it: pass what changes between fits in `data` or `hyperparams`,
             or write a new function.
         params: where the mean of q starts; any tree of floating-point arrays.
-        data: any pytree of arrays whose first axis is the data points.
+        data: any pytree of arrays whose first axis is the data points. Or rows that need not fit in
+            memory: a path to a .npy or Parquet file or a folder of Parquet files, memory-mapped
+            arrays, a dataset of pyarrow, or a `bb.Source` such as `bb.ParquetRows`.
         key: all randomness of the fit.
         alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
             the step to the power makes a schedule.
@@ -114,7 +118,7 @@ def fit(
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
-            else 8,192.
+            else 8,192; of rows from elsewhere all up to 64 MiB.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
             up to 512, so that they can be matched, or as few as 32 from 84,000 rows on.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
@@ -123,7 +127,7 @@ def fit(
             family whose noise is Gaussian.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.
-        sample_weight: how many data points each row stands for; 1 by default.
+        sample_weight: how many data points each row stands for; 1 by default. Only for arrays.
         early_stopping: held-out data that decide when to stop.
         callback: called after every epoch with the state and the record of the run; a true result
             ends the fit.
@@ -137,6 +141,7 @@ def fit(
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if an argument is of the wrong kind.
         NonFiniteEnergyError: if the energy stops being finite.
+        SourceError: if rows cannot be read or are not finite; it holds the result so far.
 
     >>> def log_likelihood(mean, batch):
     ...     return jax.scipy.stats.norm.logpdf(batch, mean)
@@ -147,7 +152,7 @@ def fit(
     """
     check_tolerance(tolerance)
     optimizer = by_name(optimizer, family, params, prior, transforms)
-    rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
+    rows, plan, sample = prepare_anywhere(data, sample_weight, optimizer, batch_size, num_epochs)
     num_samples = draws_for(optimizer, params, num_samples, plan.batch_size)
     state = init(
         log_likelihood,
@@ -167,18 +172,18 @@ def fit(
         resample_every=resample_every,
     )
     check_schedule(state, plan)
-    check_likelihood(state, data, plan.batch_size)
+    check_likelihood(state, sample, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    steps = steps_for(plan, optimizer, params, num_samples)
-    run = partial(steps, rows=rows, batch_size=plan.batch_size)
+    run = runner_of(steps_for(plan, optimizer, params, num_samples), rows, plan)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
     start = begin(checkpoint, state, rows, plan, watch, settings)
-    with_energy = ending(run, rows, plan, start, comes_to_rest(optimizer, state, plan))
-    state, energies, stopped = train(run, start, plan, watch, progress)
-    state = watch.result(state, stopped)
-    posterior, stopped = posterior_at_the_end(partial(with_energy, state), state.posterior, stopped)
+    end = ending(run, rows, plan, start, comes_to_rest(optimizer, state, plan))
+    with reading(rows):
+        state, energies, stopped = train(run, start, plan, watch, progress)
+        state = watch.result(state, stopped)
+        posterior, stopped = posterior_at_the_end(partial(end, state), state.posterior, stopped)
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)

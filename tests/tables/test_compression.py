@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from bbalpha.tables import compression, files, read_table
+from bbalpha.tables import compression, parquet, read_table
 from bbalpha.tables.compression import (
     ALWAYS_ALLOWED,
     COMPRESSED_SUFFIXES,
@@ -56,7 +56,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path, written, refusal
 def test_a_parquet_file_of_one_repeated_value_is_refused(
     tmp_path, refusal, small_limit, monkeypatch
 ):
-    monkeypatch.setattr(files, "CELLS_PER_BATCH", 2**14)
+    monkeypatch.setattr(parquet, "CELLS_PER_BATCH", 2**14)
     table = pyarrow.table({"a": np.zeros(500_000), "b": ["some text"] * 500_000})
     pyarrow.parquet.write_table(table, tmp_path / "bomb.parquet")
     assert (tmp_path / "bomb.parquet").stat().st_size < 10**5

@@ -22,7 +22,7 @@ from bbalpha.cli.options import (
     numbers,
     whole_number,
 )
-from bbalpha.cli.paths import check_input, check_output, check_picture, replacing
+from bbalpha.cli.paths import check_data, check_output, check_picture, replacing
 from bbalpha.cli.printing import note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.interfaces.limits import POSITIVE
@@ -124,13 +124,13 @@ def compare_table(
     bbalpha compare houses.csv --target price --alphas 0.1,0.5,1 --plot compare.png
     bbalpha compare visits.csv --target count --likelihood poisson --methods power_ep,vmp
     """  # noqa: D301
-    check_input(data)
+    sources = check_data(data)
     names, powers = _names(methods), _powers(alphas)
     if not 0 <= held_out < 1:
         raise Refusal(f"--held-out must be from 0 to less than 1; got {held_out:g}.")
     if plot:
         check_picture(plot, "--plot")
-        check_output(plot, "--plot", [data])
+        check_output(plot, "--plot", sources)
 
     from bbalpha.cli.training_table import check_likelihood, intake, read_split_table
 

@@ -7,7 +7,7 @@ import typer
 
 from bbalpha.cli.doors import refusing
 from bbalpha.cli.options import Json, ModelFile, NewData, SkipMissingTarget, Unknown
-from bbalpha.cli.paths import check_input, check_output, check_picture
+from bbalpha.cli.paths import check_data, check_input, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 
@@ -46,10 +46,10 @@ def evaluate_model(
     bbalpha evaluate houses.safetensors test.csv --json > scores.json
     """  # noqa: D301
     check_input(model_file)
-    check_input(data)
+    sources = check_data(data)
     if plot:
         check_picture(plot, "--plot")
-        check_output(plot, "--plot", [model_file, data])
+        check_output(plot, "--plot", [model_file, *sources])
 
     from bbalpha.tables import TableError, read_table
 

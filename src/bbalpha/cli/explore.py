@@ -26,7 +26,7 @@ from bbalpha.cli.options import (
     TrainingData,
     hidden_sizes,
 )
-from bbalpha.cli.paths import check_input, check_output, replacing
+from bbalpha.cli.paths import check_data, check_output, replacing
 from bbalpha.cli.printing import note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
@@ -83,7 +83,7 @@ def explore_table(
     settings = {name: value for name, value in given.items() if value is not None}
     settings |= {"random_state": seed, "verbose": not quiet and not json}
     say_when_leaving("; no page was written.")
-    check_input(data)
+    sources = check_data(data)
 
     from bbalpha.cli.training_table import (
         check_likelihood,
@@ -93,7 +93,7 @@ def explore_table(
     )
 
     path = output or output_name(data, ".html")
-    check_output(path, "--output", [data])
+    check_output(path, "--output", sources)
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table, frame = read_training_table_and_frame(data, columns, quiet or json)
     named = None if likelihood == "auto" else likelihood
@@ -116,7 +116,7 @@ def _check_replaceable(path: Path, force: bool) -> None:
 
 
 def _explore(
-    settings: dict[str, Any], table: Any, frame: Any, data: Path, path: Path, quiet: bool
+    settings: dict[str, Any], table: Any, frame: Any, data: Path | str, path: Path, quiet: bool
 ) -> dict[str, Any]:
     """Fit the models, write the page, and return what there is to say, for JSON."""
     from bbalpha.cli.training import facts_before, fit_or_refuse, new_model

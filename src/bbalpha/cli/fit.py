@@ -30,7 +30,7 @@ from bbalpha.cli.options import (
     hidden_sizes,
     whole_number,
 )
-from bbalpha.cli.paths import check_folder, check_input, check_output, check_picture
+from bbalpha.cli.paths import check_data, check_folder, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
 from bbalpha.cli.programs import keeping_programs
 from bbalpha.engine.leaving import say_when_leaving
@@ -160,6 +160,8 @@ def fit_table(
     bbalpha fit houses.csv --target price
     bbalpha fit houses.csv --target price --hidden 100,50 --alpha 1 --plot fit.png
     bbalpha fit patients.parquet --target outcome --id patient --text ward --missing -999
+    bbalpha fit 'flights/*.parquet' --target delay
+    bbalpha fit "SELECT * FROM 'a.csv' JOIN 'b.parquet' USING (id)" --target y -o joined.safetensors
     bbalpha fit visits.csv.gz --target count --likelihood poisson --output visits.safetensors
     """  # noqa: D301
     given = {
@@ -179,7 +181,7 @@ def fit_table(
     settings |= {"calibrate": True} if calibrate else {}
     settings["verbose"] = not quiet and not json
     say_when_leaving("; no model was written.")
-    check_input(data)
+    sources = check_data(data)
     started = time.perf_counter()
 
     from bbalpha.cli.training_table import (
@@ -190,7 +192,7 @@ def fit_table(
     )
 
     path = output or output_name(data, ".safetensors")
-    _check_outputs(data, path, plot, checkpoint)
+    _check_outputs(sources, path, plot, checkpoint)
     columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
     table = read_training_table(data, columns, quiet or json)
     named = None if likelihood == "auto" else likelihood
@@ -204,21 +206,23 @@ def fit_table(
 
 
 class Files(NamedTuple):
-    """The files of a fit."""
+    """The files of a fit; the data may be a query."""
 
-    data: Path
+    data: Path | str
     model: Path
     plot: Path | None
     checkpoint: Path | None
 
 
-def _check_outputs(data: Path, path: Path, plot: Path | None, checkpoint: Path | None) -> None:
-    check_output(path, "--output", [data])
+def _check_outputs(
+    sources: list[Path], path: Path, plot: Path | None, checkpoint: Path | None
+) -> None:
+    check_output(path, "--output", sources)
     if plot:
         check_picture(plot, "--plot")
-        check_output(plot, "--plot", [data, path])
+        check_output(plot, "--plot", [*sources, path])
     if checkpoint:
-        check_folder(checkpoint, "--checkpoint", [data, path, *([plot] if plot else [])])
+        check_folder(checkpoint, "--checkpoint", [*sources, path, *([plot] if plot else [])])
 
 
 def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> None:

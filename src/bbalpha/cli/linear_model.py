@@ -79,7 +79,7 @@ class LinearModel(NamedTuple):
             key = jax.random.key(seed)
             return compare(self._likelihood, *rows, key=key, prior=prior, test=test, **settings)
 
-    def facts(self, data: Path, new: NewRows | None) -> dict[str, str]:
+    def facts(self, data: Path | str, new: NewRows | None) -> dict[str, str]:
         """What is compared on which rows, in words."""
         table, encoder = self.table, self.table.encoder
         rows = (

@@ -14,6 +14,7 @@ import typer
 
 from bbalpha.cli.doors import Refusal
 from bbalpha.engine.limits import MOST
+from bbalpha.files.naming import is_query
 from bbalpha.interfaces.limits import (
     LARGEST_ALPHA,
     LOWEST_LEVEL,
@@ -122,6 +123,11 @@ def quantile_levels(text: str) -> tuple[float, ...]:
     return levels
 
 
+def table_source(text: Any) -> Path | str:
+    """The file, folder or pattern that a table is read from, or a query as it is."""
+    return str(text) if is_query(str(text)) else Path(text)
+
+
 def missing_tokens(texts: Sequence[str] | None) -> tuple[str, ...]:
     """The texts of all --missing options, each a list separated by commas."""
     words = [word.strip() for text in texts or () for word in text.split(",")]
@@ -148,7 +154,13 @@ LIKELIHOODS = {
     "classification": ("softmax", "probit"),
 }
 TrainingData = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV or Parquet file, compressed or not.")
+    Any,  # a path, or the text of a query
+    typer.Argument(
+        metavar="DATA",
+        parser=table_source,
+        help="CSV, Parquet or JSON-lines file, compressed or not; a folder of them; a pattern such "
+        "as 'flights/*.parquet'; or a SELECT over files.",
+    ),
 ]
 TargetColumn = Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")]
 Alpha = Annotated[
@@ -198,9 +210,11 @@ LikelihoodName = Annotated[
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
 NewData = Annotated[
-    Path,
+    Any,  # a path, or the text of a query
     typer.Argument(
-        metavar="DATA", help="CSV or Parquet file with the columns of the training table."
+        metavar="DATA",
+        parser=table_source,
+        help="Files with the columns of the training table: as for fit.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -1,6 +1,6 @@
 """Long tables are predicted a part at a time, with a progress bar."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,24 +28,50 @@ def in_parts(function: Callable[..., Any], *arrays: np.ndarray, show: bool) -> A
         Refusal: If something about a row is not finite, with the numbers of such rows from 1.
     """
     num_rows = len(arrays[0])
-    # Parts of nearly equal length, so that all of them run the same compiled program.
-    ends = np.linspace(0, num_rows, max(1, num_rows // ROWS_AT_ONCE) + 1).astype(int)
-    found, bad = [], []
+    ends = ends_of_parts(num_rows)
+    parts = ([array[start:end] for array in arrays] for start, end in pairwise(ends))
+    found = list(each_part(lambda some: function(*some), parts, ends, show))
+    return found[0] if len(found) == 1 else _joined(found)
+
+
+def ends_of_parts(num_rows: int) -> list[int]:
+    """The numbers of rows before and after each part.
+
+    Parts are of nearly equal length, so that all of them run the same compiled program.
+    """
+    return np.linspace(0, num_rows, max(1, num_rows // ROWS_AT_ONCE) + 1).astype(int).tolist()
+
+
+def each_part(
+    function: Callable[[Any], Any], parts: Iterable[Any], ends: Sequence[int], show: bool
+) -> Iterator[Any]:
+    """`function` of one part after the other.
+
+    Args:
+        function: Takes a part, and returns something about each of its rows.
+        parts: The rows between `ends`.
+        ends: As `ends_of_parts` returns them.
+        show: Whether to show a bar, if standard error is a terminal.
+
+    Raises:
+        Refusal: At the end, if something about a row is not finite, with the numbers of such rows.
+    """
+    num_rows, num_bad, bad = ends[-1], 0, []
     with progress_bar(show, "rows", num_rows) as update:
-        for start, end in pairwise(ends):
+        for (start, end), part in zip(pairwise(ends), parts, strict=True):
             try:
-                found.append(function(*(array[start:end] for array in arrays)))
+                yield function(part)
             except NonFinitePredictionError as error:
-                bad += [str(start + row + 1) for row in error.rows]
+                num_bad += len(error.rows)
+                bad += [str(start + row + 1) for row in error.rows[:NUM_NAMED]]
             update(end, "")
-    if bad:
-        few = join(bad[:NUM_NAMED], len(bad) - NUM_NAMED)
-        verb, noun = ("has", "row") if len(bad) == 1 else ("have", "rows")
+    if num_bad:
+        few = join(bad[:NUM_NAMED], num_bad - NUM_NAMED)
+        verb, noun = ("has", "row") if num_bad == 1 else ("have", "rows")
         raise Refusal(
-            f"{count(len(bad), 'row')} of {num_rows:,} {verb} no finite prediction or score: "
+            f"{count(num_bad, 'row')} of {num_rows:,} {verb} no finite prediction or score: "
             f"{noun} {few}."
         )
-    return found[0] if len(found) == 1 else _joined(found)
 
 
 def _joined(found: list[Any]) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bbalpha import files
 from bbalpha.cli.doors import Refusal
 from bbalpha.files.atomic import check_writable
+from bbalpha.files.naming import files_in_query, files_of
 
 PICTURES = (".png", ".pdf", ".svg")
 PROBE = "checkpoint"  # the name of a file that is made to see whether a folder can be written to
@@ -24,6 +25,22 @@ def check_input(path: Path) -> None:
         raise Refusal(f"{path} cannot be read: {_reason(error)}.") from None
     if path.is_dir():
         raise Refusal(f"{path} is a folder, not a file.")
+
+
+def check_data(source: Path | str) -> list[Path]:
+    """The files of a table, which must be there, without importing what could read them."""
+    if isinstance(source, str):
+        return files_in_query(source)
+    try:
+        files = files_of(source)
+    except OSError as error:
+        raise Refusal(f"{source} cannot be read: {_reason(error)}.") from None
+    if not files:
+        what = "is a folder, not a file" if source.is_dir() else "matches no file"
+        raise Refusal(f"{source} {what}.")
+    for file in files:
+        check_input(file)
+    return files
 
 
 def check_output(

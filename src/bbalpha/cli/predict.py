@@ -1,5 +1,8 @@
 """`bbalpha predict`: from a model and a table to predictions."""
 
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,12 +10,14 @@ import typer
 
 from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.options import Id, Json, ModelFile, NewData, Quiet, Unknown, quantile_levels
-from bbalpha.cli.paths import check_input, check_output
+from bbalpha.cli.paths import check_data, check_input, check_output
 from bbalpha.cli.printing import count, note, print_bytes, print_json
 from bbalpha.cli.programs import keeping_programs
 
 DEFAULT_QUANTILES = "0.05,0.5,0.95"
 STANDARD_OUTPUT = Path("-")
+MOST_KEPT = 2**24  # bytes of predictions for standard output that need no file
+PRINTED_AT_ONCE = 2**20  # bytes, rounded up to whole lines
 
 
 def predict_table(
@@ -63,17 +68,18 @@ def predict_table(
     """  # noqa: D301
     levels = quantile_levels(DEFAULT_QUANTILES if quantiles is None else quantiles)
     check_input(model_file)
-    check_input(data)
+    sources = check_data(data)
     if output != STANDARD_OUTPUT:
-        check_output(output, "--output", [model_file, data], may_be_device=True)
+        check_output(output, "--output", [model_file, *sources], may_be_device=True)
 
-    from bbalpha.tables import TableError, read_table, write_table
+    from bbalpha.tables import TableError
+    from bbalpha.tables.stream import TableStream
 
     with refusing(TableError):
-        frame = read_table(data)
+        stream = TableStream(data)
 
-    from bbalpha.cli.predictions import ids_of, predictions_of, with_ids, without_formulas
     from bbalpha.cli.saved import read_model
+    from bbalpha.cli.streaming import Wishes, predict_stream
 
     quiet = quiet or json
     with keeping_programs(quiet):
@@ -82,34 +88,47 @@ def predict_table(
         raise Refusal(
             f"--quantiles must be left out, because classes have none; got {quantiles!r}."
         )
+    wishes, records = Wishes(levels, id, unknown, spreadsheet, quiet), []
+    kept = records if json and output == STANDARD_OUTPUT else None
     with keeping_programs(quiet):
-        features = model.features(frame, unknown, id, quiet)
-        predictions = predictions_of(model, features, levels, show=not quiet)
-        predictions = with_ids(predictions, ids_of(model, frame, id))
-        predictions = without_formulas(predictions) if spreadsheet else predictions
-    if output != STANDARD_OUTPUT:
-        with refusing(TableError):
-            write_table(predictions, output)
+        predict_stream(model, stream, wishes, lambda: _written(output, kept))
     if json:
-        print_json(_facts(model_file, data, output, model, predictions))
-    elif output == STANDARD_OUTPUT:
-        print_bytes(predictions.to_csv(index=False, lineterminator="\n").encode())
+        files = {"model": str(model_file), "data": str(data)}
+        print_json(files | _facts(output, model, stream.num_rows, records))
+    elif output != STANDARD_OUTPUT:
+        note(f"Predictions for {count(stream.num_rows, 'row')} are in {output}.", quiet)
+
+
+@contextmanager
+def _written(output: Path, records: list[Any] | None) -> Iterator[Callable[[Any], None]]:
+    """A function that writes some predictions into the file or the list, or prints them.
+
+    Nothing appears before the end, and nothing at all if there is an error.
+    """
+    from bbalpha.tables.files import csv_writer, writing_table
+
+    if output != STANDARD_OUTPUT:
+        with writing_table(output) as write:
+            yield write
+    elif records is not None:
+        records.clear()
+        yield lambda table: records.extend(table.to_dict("records"))
     else:
-        note(f"Predictions for {count(len(frame), 'row')} are in {output}.", quiet)
+        with tempfile.SpooledTemporaryFile(MOST_KEPT) as file:
+            yield csv_writer(file)
+            file.seek(0)
+            while lines := file.readlines(PRINTED_AT_ONCE):
+                print_bytes(b"".join(lines))
 
 
-def _facts(
-    model_file: Path, data: Path, output: Path, model: Any, predictions: Any
-) -> dict[str, Any]:
+def _facts(output: Path, model: Any, num_rows: int, records: list[Any]) -> dict[str, Any]:
     """What was predicted, for JSON; with the predictions, unless they are in a file."""
     is_written = output != STANDARD_OUTPUT
     return {
-        "model": str(model_file),
-        "data": str(data),
         "output": str(output) if is_written else None,
         "task": model.target.task,
         "target": model.target.name,
         "converged": model.estimator.posterior_.info.converged,
-        "rows": len(predictions),
-        "predictions": None if is_written else predictions.to_dict("records"),
+        "rows": num_rows,
+        "predictions": None if is_written else records,
     }

@@ -1,6 +1,6 @@
 """Predictions as a table: a row of numbers or probabilities for every row of the input."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,15 +27,25 @@ def predictions_of(
         levels: Quantiles to predict, if the target is a number.
         show: Whether to show a progress bar on a terminal.
     """
+    return table_of(model, levels, in_parts(asking(model, levels), features, show=show))
+
+
+def asking(model: Model, levels: Sequence[float]) -> Callable[[np.ndarray], Any]:
+    """The function from features to what the model says about them."""
     if model.target.task == "classification":
-        probabilities = in_parts(model.probabilities, features, show=show)
+        return model.probabilities
+    return partial(model.estimator._described, levels=levels)
+
+
+def table_of(model: Model, levels: Sequence[float], described: Any) -> pandas.DataFrame:
+    """What a model says about some rows as a table."""
+    if model.target.task == "classification":
+        probabilities = described
         labels = [model.target.classes[index] for index in probabilities.argmax(axis=1)]
         names = [f"p_{label}" for label in model.target.classes]
         table = pandas.DataFrame(probabilities, columns=pandas.Index(names))
         table.insert(0, "prediction", labels)
         return table
-    ask = partial(model.estimator._described, levels=levels)
-    described = in_parts(ask, features, show=show)
     columns = {"mean": described.mean, "std": described.std}
     for index, level in enumerate(levels):
         columns[f"q{level!r}"] = described.quantiles[:, index]
@@ -48,12 +58,17 @@ def ids_of(model: Model, frame: Any, id: str | None) -> pandas.Series | None:
     Raises:
         Refusal: If the given one is not a column of the table.
     """
-    name = model.id if id is None and model.id in frame.column_names else id
-    if name is None:
-        return None
-    with refusing(TableError):
-        check_has_column(frame.column_names, name, "--id")
-    return select_column(frame, name).to_pandas().rename(name)
+    name = id_of(model, frame.column_names, id)
+    return None if name is None else select_column(frame, name).to_pandas().rename(name)
+
+
+def id_of(model: Model, names: Sequence[str], id: str | None) -> str | None:
+    """The name of the ID column, if there is one; see `ids_of`."""
+    name = model.id if id is None and model.id in names else id
+    if name is not None:
+        with refusing(TableError):
+            check_has_column(names, name, "--id")
+    return name
 
 
 def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas.DataFrame:

@@ -21,6 +21,8 @@ from bbalpha.tables import (
     Target,
     drop_unknown_targets,
 )
+from bbalpha.tables.blocks import Tally
+from bbalpha.tables.encoder import EncodedRows, notes_of
 from bbalpha.tables.messages import listing
 
 KEYS = {"encoder", "target", "dropped", "id"}
@@ -57,27 +59,21 @@ class Model:
             id: Another column that the table may have.
             quiet: Whether to say nothing about missing cells, unseen texts and far inputs.
         """
-        allowed = (self.target.name, *self.dropped, *(() if id is None else (id,)))
         with refusing(TableError):
-            rows = self.encoder.read(frame, unknown=unknown, allowed=allowed)
-        for sentence in rows.notes:
-            note(f"Note: {sentence}", quiet)
-        if (sentence := self._outside(rows.features)) is not None:
-            note(f"Note: {sentence}", quiet)
+            rows = self.read(frame, unknown, id)
+        remarks = Remarks()
+        remarks.add(self, rows)
+        remarks.note(self, quiet)
         return rows.features
 
-    def _outside(self, features: np.ndarray) -> str | None:
-        """How many rows have inputs that predictions clip, and which inputs; None without."""
-        is_outside = self.estimator.input_units_.is_outside(features)
-        num_rows = int(is_outside.any(axis=1).sum())
-        if num_rows == 0:
-            return None
-        names = [self.encoder.feature_names[index] for index in is_outside.any(axis=0).nonzero()[0]]
-        verb = "has" if num_rows == 1 else "have"
-        return (
-            f"{count(num_rows, 'row')} {verb} inputs far outside the training range, which are "
-            f"replaced by its nearest limits: {listing(names)}."
-        )
+    def read(self, frame: Any, unknown: str, id: str | None = None) -> EncodedRows:
+        """`features` with the remarks about them, which are not told yet.
+
+        Raises:
+            TableError: If the table does not suit the model.
+        """
+        allowed = (self.target.name, *self.dropped, *(() if id is None else (id,)))
+        return self.encoder.read(frame, unknown=unknown, allowed=allowed)
 
     def rows_with_target(self, frame: Any) -> tuple[Any, int]:
         """The rows of a table whose target is known, and the number of the others."""
@@ -104,6 +100,57 @@ class Model:
 
     def _order(self) -> list[int]:
         return [self.estimator.classes_.tolist().index(label) for label in self.target.classes]
+
+
+class Remarks:
+    """What there is to say about the inputs of a table, added up over its parts."""
+
+    def __init__(self):
+        """Begin without a part."""
+        self.num_rows = self.num_outside = 0
+        self.tallies: dict[str, dict[str, Tally]] = {}
+        self.outside: Any = False
+        self.marks: dict[str, set[Any]] = {}
+
+    def add(self, model: Model, rows: EncodedRows) -> None:
+        """Add a part."""
+        is_outside = model.estimator.input_units_.is_outside(rows.features)
+        self.num_rows += len(rows.features)
+        self.num_outside += int(is_outside.any(axis=1).sum())
+        self.outside = self.outside | is_outside.any(axis=0)
+        for name, tallies in rows.tallies.items():
+            sums = self.tallies.setdefault(name, {})
+            for tally in tallies:
+                first = sums.get(tally.kind, tally._replace(num=0))
+                sums[tally.kind] = first._replace(num=first.num + tally.num)
+        for name, mark in rows.marks.items():
+            self.marks.setdefault(name, set()).update(set() if mark is None else {mark})
+
+    def agree(self) -> bool:
+        """Whether all parts were read alike, as if they had been read at once."""
+        return all(len(marks) <= 1 for marks in self.marks.values())
+
+    def note(self, model: Model, quiet: bool) -> None:
+        """Tell the user about missing cells, unseen texts and far inputs."""
+        tallies = {
+            name: [
+                tally if tally.num_rows is None else tally._replace(num_rows=self.num_rows)
+                for tally in sums.values()
+            ]
+            for name, sums in self.tallies.items()
+        }
+        for sentence in notes_of(tallies):
+            note(f"Note: {sentence}", quiet)
+        if self.num_outside == 0:
+            return
+        features = model.encoder.feature_names
+        names = [features[index] for index in self.outside.nonzero()[0]]
+        verb = "has" if self.num_outside == 1 else "have"
+        note(
+            f"Note: {count(self.num_outside, 'row')} {verb} inputs far outside the training "
+            f"range, which are replaced by its nearest limits: {listing(names)}.",
+            quiet,
+        )
 
 
 def write_model(path: Path, model: Model) -> None:

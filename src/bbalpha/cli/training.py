@@ -97,7 +97,7 @@ def fit_or_refuse(
     return info
 
 
-def facts_before(data: Path, model: Model, num_rows: int) -> dict[str, str]:
+def facts_before(data: Path | str, model: Model, num_rows: int) -> dict[str, str]:
     """What will be fitted to which data."""
     return {
         "data": f"{data}: {count(num_rows, 'row')}",

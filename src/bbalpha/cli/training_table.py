@@ -10,6 +10,7 @@ import numpy as np
 from bbalpha.cli.doors import Refusal, refusing
 from bbalpha.cli.options import missing_tokens
 from bbalpha.cli.printing import count, note
+from bbalpha.files.naming import name_of_source
 from bbalpha.tables import (
     Encoder,
     TableError,
@@ -18,7 +19,6 @@ from bbalpha.tables import (
     drop_unknown_targets,
     read_table,
 )
-from bbalpha.tables.compression import COMPRESSED_SUFFIXES
 from bbalpha.tables.files import select_rows
 from bbalpha.tables.messages import check_has_column
 
@@ -105,13 +105,13 @@ class NewRows(NamedTuple):
     targets: np.ndarray
 
 
-def read_training_table(data: Path, intake: Intake, quiet: bool = False) -> TrainingTable:
+def read_training_table(data: Path | str, intake: Intake, quiet: bool = False) -> TrainingTable:
     """Read a file and encode it as the options say; refuse it if that is not possible."""
     return read_training_table_and_frame(data, intake, quiet)[0]
 
 
 def read_training_table_and_frame(
-    data: Path, intake: Intake, quiet: bool = False
+    data: Path | str, intake: Intake, quiet: bool = False
 ) -> tuple[TrainingTable, Any]:
     """`read_training_table`, and the rows as they stand in the file."""
     frame, target = _read(data, intake, quiet)
@@ -119,7 +119,7 @@ def read_training_table_and_frame(
 
 
 def read_split_table(
-    data: Path, intake: Intake, share: float, seed: int, quiet: bool = False
+    data: Path | str, intake: Intake, share: float, seed: int, quiet: bool = False
 ) -> tuple[TrainingTable, NewRows | None]:
     """Read a file, hold out a share of its rows, and encode both by what the others hold.
 
@@ -147,7 +147,7 @@ def read_split_table(
     return table, NewRows(inputs, targets)
 
 
-def _read(data: Path, intake: Intake, quiet: bool) -> tuple[Any, Target]:
+def _read(data: Path | str, intake: Intake, quiet: bool) -> tuple[Any, Target]:
     """The rows of a file and the target, as the options say."""
     for flag, names in (("--drop", intake.drop), ("--id", (intake.id,))):
         if intake.target in names:
@@ -203,9 +203,6 @@ def check_likelihood(name: str | None, names: Sequence[str], table: TrainingTabl
         )
 
 
-def output_name(data: Path, suffix: str) -> Path:
+def output_name(data: Path | str, suffix: str) -> Path:
     """The name of a model file or a page: the name of the table, with another suffix."""
-    name = Path(data.name)
-    if name.suffix.lower() in COMPRESSED_SUFFIXES:
-        name = name.with_suffix("")
-    return name.with_suffix(suffix)
+    return Path(f"{name_of_source(data)}{suffix}")

@@ -131,6 +131,18 @@ def only(cells: Any, mask: Any) -> Any:
     return pc.if_else(mask, cells, pyarrow.scalar(None, cells.type))
 
 
+def is_text_of_arrow(column: Any) -> bool:
+    """Whether a column is an arrow array of text, in chunks or not."""
+    types, is_arrow = pyarrow.types, isinstance(column, pyarrow.Array | pyarrow.ChunkedArray)
+    return is_arrow and (types.is_string(column.type) or types.is_large_string(column.type))
+
+
+def without_empty(cells: Any) -> Any:
+    """The texts, with null for those without a letter."""
+    is_empty = pc.equal(pc.binary_length(cells), 0)
+    return only(cells, pc.invert(is_empty)) if pc.any(is_empty).as_py() else cells
+
+
 def without_missing_values(cells: Any) -> Any:
     """The texts of a column of values, with null for those that mark a missing value."""
     return _without(cells, MISSING_VALUES)

@@ -9,15 +9,18 @@ import io
 import lzma
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 
+from bbalpha.files.naming import COMPRESSED_SUFFIXES
 from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import TableError
 
-COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip", ".zst")
 ALWAYS_ALLOWED = 10**8  # bytes to which any file may be decompressed, and beyond them
 MOST_TIMES = 50  # its own size; tables rarely shrink to less than a twentieth
 PIECE = 2**22  # bytes decompressed at a time
@@ -28,40 +31,76 @@ ERRORS = (
 )
 
 
-def decompressed(data: bytes, path: Path) -> bytes:
-    """The content of a file, decompressed if its name says so.
+def opened(file: Any, path: Path, num_bytes: int) -> Iterator[bytes]:
+    """The content of an open file, decompressed if its name says so, a few megabytes at a time.
+
+    Args:
+        file: The file, at its start.
+        path: Its name.
+        num_bytes: Its size.
 
     Raises:
         TableError: If it is damaged, or far larger than a table of this size would be.
     """
     suffix = path.suffix.lower()
     if suffix not in COMPRESSED_SUFFIXES:
-        return data
-    limit = decoded_limit(len(data))
+        yield from iter(partial(file.read, PIECE), b"")
+        return
+    limit, found = decoded_limit(num_bytes), 0
     try:
-        with _stream(data, suffix) as stream:
-            found = _read(stream, limit)
+        with _stream(file, suffix) as stream:
+            for piece in iter(partial(stream.read, PIECE), b""):
+                found += len(piece)
+                if found > limit:
+                    raise too_large(
+                        path, "once decompressed", "decompress it first if it is a table"
+                    )
+                yield piece
+    except TableError:
+        raise
     except ERRORS as error:
         raise TableError(f"{path} cannot be decompressed: {reason_of(error)}.") from None
-    if found is None:
-        raise too_large(path, "once decompressed", "decompress it first if it is a table")
-    return found
+
+
+@contextmanager
+def compressing(file: Any, suffix: str, name: str) -> Iterator[Any]:
+    """A file to write to, whose content is compressed into another as the suffix says.
+
+    Equal contents give equal files, because no file holds the time.
+
+    Args:
+        file: The compressed file.
+        suffix: Its suffix.
+        name: The name of the file in a zip archive.
+    """
+    match suffix:
+        case ".gz":
+            stream: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+        case ".bz2":
+            stream = bz2.BZ2File(file, "wb")
+        case ".xz":
+            stream = lzma.LZMAFile(file, "wb")  # noqa: SIM115  the block below closes it
+        case ".zip":
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                entry = zipfile.ZipInfo(name)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as member:
+                    yield member
+            return
+        case ".zst":
+            stream = pyarrow.CompressedOutputStream(pyarrow.PythonFile(file, "w"), "zstd")
+        case _:
+            stream = nullcontext(file)
+    with stream as inner:
+        yield inner
 
 
 def compressed(data: bytes, suffix: str, name: str) -> bytes:
     """The data as a file of that suffix holds them; `name` is that of the file in a zip archive."""
-    match suffix:
-        case ".gz":
-            return gzip.compress(data, mtime=0)  # without the time, equal tables give equal files
-        case ".bz2":
-            return bz2.compress(data)
-        case ".xz":
-            return lzma.compress(data)
-        case ".zip":
-            return _zip(data, name)
-        case ".zst":
-            return pyarrow.compress(data, codec="zstd", asbytes=True)
-    return data
+    buffer = _Kept()
+    with compressing(buffer, suffix, name) as stream:
+        stream.write(data)
+    return buffer.getvalue()
 
 
 def decoded_limit(num_bytes: int) -> int:
@@ -82,42 +121,31 @@ def reason_of(error: Exception) -> str:
     return one_line(" ".join(str(error).split()) or type(error).__name__).rstrip(".")
 
 
-def _stream(data: bytes, suffix: str) -> Any:
+class _Kept(io.BytesIO):
+    """A buffer that arrow does not close."""
+
+    def close(self) -> None:
+        """Keep the bytes."""
+
+
+def _stream(file: Any, suffix: str) -> Any:
     """The decompressed content as a file to read."""
     match suffix:
         case ".gz":
-            return gzip.GzipFile(fileobj=io.BytesIO(data))
+            return gzip.GzipFile(fileobj=file)
         case ".bz2":
-            return bz2.BZ2File(io.BytesIO(data))
+            return bz2.BZ2File(file)
         case ".xz":
-            return lzma.LZMAFile(io.BytesIO(data))
+            return lzma.LZMAFile(file)
         case ".zip":
-            return _member(data)
-    return pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd")
+            return _member(file)
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
 
 
-def _member(data: bytes) -> Any:
+def _member(file: Any) -> Any:
     """The one file in an archive."""
-    archive = zipfile.ZipFile(io.BytesIO(data))
+    archive = zipfile.ZipFile(file)
     names = [name for name in archive.namelist() if not name.startswith("__MACOSX")]
     if len(names) != 1:
         raise ValueError(f"it holds {len(names)} files instead of one")
     return archive.open(names[0])
-
-
-def _read(stream: Any, limit: int) -> bytes | None:
-    """The content of a stream, or None if it is larger than the limit."""
-    pieces, num_bytes = [], 0
-    while piece := stream.read(PIECE):
-        pieces.append(piece)
-        num_bytes += len(piece)
-        if num_bytes > limit:
-            return None
-    return b"".join(pieces)
-
-
-def _zip(data: bytes, name: str) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()

@@ -1,7 +1,8 @@
 """Delimited text: a CSV file with one of five delimiters, as columns of text.
 
-Arrow splits well-formed files, in a tenth of the time. Python's csv module splits all others,
-because it counts lines: a message can say which one is wrong.
+The file is read a block of whole rows at a time. Arrow splits well-formed blocks, in a tenth of the
+time. Python's csv module splits what follows the first other one, because it counts lines: a
+message can say which one is wrong.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import pyarrow.csv
 
 from bbalpha.files.wording import one_line
 from bbalpha.tables.cells import pc
+from bbalpha.tables.content import Content
 from bbalpha.tables.messages import TableError, check_names, check_num_columns, listing
 from bbalpha.tables.numerals import PLAIN
 
@@ -27,6 +29,7 @@ NUM_SNIFFED = 50  # rows that decide the delimiter
 SNIFFED_LENGTH = 1_000_000  # characters in which these rows are sought
 ROWS_PER_CHUNK = 20_000
 BLOCK_SIZE = 2**23  # bytes that arrow splits at a time; a row must fit
+MOST_WITHOUT_END = 2**25  # bytes in which a row ends, unless the quotes are wrong
 
 BINARY = bytes([*range(9), *range(14, 26), *range(27, 32)])  # bytes that text never contains
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -40,61 +43,118 @@ class _Header(NamedTuple):
     line: int
 
 
-def table_of_text(data: bytes, path: Path) -> pyarrow.Table:
-    """The content of a CSV file as an arrow table whose columns are all text.
+def tables_of_text(content: Content) -> Iterator[pyarrow.Table]:
+    """The content of a CSV file as arrow tables whose columns are all text, some rows at a time.
 
     A column without a name is called Unnamed: 0 by its position, as in pandas. If every row has one
-    cell more than the header, as R writes them, the first column has no name.
+    cell more than the header, as R writes them, the first column has no name. There is a table even
+    if there are no rows.
 
     Args:
-        data: The decompressed bytes of the file.
-        path: The file, for messages.
+        content: The file.
 
     Raises:
         TableError: If the bytes are not UTF-8 text, or not a table with named columns.
     """
-    text = _decoded(data, path)
+    path, texts = content.path, _texts(content)
+    text = next(texts, "")
     delimiter = _delimiter(text)
-    rows = _numbered_rows(text, delimiter, path)
+    rows = _numbered_rows(_lines(iter([text])), delimiter, path)
     header = next((_Header(row, line) for line, row in rows if not _is_blank(row)), None)
     if header is None:
         raise TableError(f"{path} is empty.")
     check_num_columns(len(header.names), str(path))
     names = [name.strip() for name in header.names]
-    columns = _quick_columns(text, delimiter, header)
-    if columns is None:
-        row = next(rows, None)
-        rows = itertools.chain([] if row is None else [row], rows)
-        if row is not None and len(row[1]) == len(names) + 1 and len(names) > 1:
-            names = ["", *names]  # R leaves out the name of its row names
-        columns = _columns(_full_rows(rows, len(names), path), len(names))
-    names = _checked_names(names, path)
+    row = next(rows, None)
+    if row is not None and len(row[1]) == len(names) + 1 and len(names) > 1:
+        names = ["", *names]  # R leaves out the name of its row names
+    checked = _checked_names(names, path)
     metadata = {} if delimiter == "," else {DECIMAL_COMMAS: b"1"}
-    return pyarrow.table(columns, names=names).replace_schema_metadata(metadata)
+    for columns in _parts(path, itertools.chain([text], texts), delimiter, header, len(names)):
+        yield pyarrow.table(columns, names=checked).replace_schema_metadata(metadata)
 
 
-def _decoded(data: bytes, path: Path) -> str:
-    if data[:2] in UTF_16_MARKS:
+def _parts(
+    path: Path, texts: Iterator[str], delimiter: str, header: _Header, num_columns: int
+) -> Iterator[list[Any]]:
+    """The columns of each block, or of some rows once a block is not well-formed."""
+    num_lines, skipped = 0, header.line
+    for text in texts:
+        columns = _quick_columns(text, delimiter, header._replace(line=skipped))
+        if columns is None:
+            lines = _lines(itertools.chain([text], texts))
+            rows = _numbered_rows(lines, delimiter, path, num_lines)
+            rows = itertools.dropwhile(lambda row: row[0] <= header.line, rows)
+            yield from _columns(_full_rows(rows, num_columns, path), num_columns)
+            return
+        yield columns
+        num_lines, skipped = num_lines + _num_lines(text), 0
+
+
+def _texts(content: Content) -> Iterator[str]:
+    """Blocks of whole rows, checked to be text."""
+    num_lines = 0
+    for number, block in enumerate(_blocks_of_rows(content.pieces())):
+        text = _decoded(block, content.path, num_lines)
+        num_lines += block.count(b"\n")
+        yield text if number else text.removeprefix("\ufeff")
+
+
+def _blocks_of_rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces of a file joined and cut between rows, as far as quotation marks are in pairs."""
+    rest = bytearray()
+    for piece in pieces:
+        rest += piece
+        if len(rest) < BLOCK_SIZE:
+            continue
+        if end := _end_of_rows(rest):
+            yield bytes(rest[:end])
+            del rest[:end]
+        elif len(rest) > MOST_WITHOUT_END:
+            rest += b"".join(pieces)
+    if rest:
+        yield bytes(rest)
+
+
+def _end_of_rows(data: bytearray) -> int:
+    """Where the last row ends that has pairs of quotation marks, and so have those before it."""
+    end = data.rfind(b"\n") + 1
+    num_quotes = data.count(b'"', 0, end)
+    while num_quotes % 2:
+        earlier = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
+        num_quotes -= data.count(b'"', earlier, end)
+        end = earlier
+    return end
+
+
+def _decoded(data: bytes, path: Path, num_lines: int) -> str:
+    """The text of a block that so many lines precede."""
+    if num_lines == 0 and data[:2] in UTF_16_MARKS:
         raise TableError(
             f"{path} is UTF-16 text, not UTF-8 "
             "(convert it, for example with iconv -f utf-16 -t utf-8)."
         )
     if len(data.translate(None, BINARY)) < len(data):
         offset = next(number for number, byte in enumerate(data) if byte in BINARY)
-        raise TableError(
-            f"{path} is not text: line {_line_of(data, offset)} has the byte 0x{data[offset]:02x}."
-        )
+        line = num_lines + _line_of(data, offset)
+        raise TableError(f"{path} is not text: line {line} has the byte 0x{data[offset]:02x}.")
     try:
-        return data.decode().removeprefix("\ufeff")
+        return data.decode()
     except UnicodeDecodeError as error:
+        line = num_lines + _line_of(data, error.start)
         raise TableError(
-            f"{path} is not UTF-8 text: line {_line_of(data, error.start)} has the byte "
+            f"{path} is not UTF-8 text: line {line} has the byte "
             f"0x{data[error.start]:02x} (convert it, for example with iconv -f latin1 -t utf-8)."
         ) from None
 
 
 def _line_of(data: bytes, offset: int) -> int:
     return data.count(b"\n", 0, offset) + 1
+
+
+def _num_lines(text: str) -> int:
+    """The lines of a block that a row ends, as the csv module counts them."""
+    return sum(1 for _ in io.StringIO(text, newline="")) if "\r" in text else text.count("\n")
 
 
 def _delimiter(text: str) -> str:
@@ -113,7 +173,8 @@ def _delimiter(text: str) -> str:
 
 def _agreement(text: str, delimiter: str) -> tuple[bool, float, int]:
     """Whether a delimiter splits the header, the fraction of rows that agree, and their length."""
-    rows = (row for row in _reader(text, delimiter, strict=False) if not _is_blank(row))
+    lines = io.StringIO(text, newline="")
+    rows = (row for row in _reader(lines, delimiter, strict=False) if not _is_blank(row))
     lengths = []
     with contextlib.suppress(csv.Error):  # a cell that is too long
         lengths.extend(len(row) for row in itertools.islice(rows, NUM_SNIFFED + 1))
@@ -122,28 +183,35 @@ def _agreement(text: str, delimiter: str) -> tuple[bool, float, int]:
     return num_cells > 1, agreeing / max(len(below), 1), num_cells
 
 
-def _reader(text: str, delimiter: str, strict: bool):
-    lines: Iterator[str] = io.StringIO(text, newline="")
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """The lines of all blocks; each block ends where a row ends."""
+    for text in texts:
+        yield from io.StringIO(text, newline="")
+
+
+def _reader(lines: Iterable[str], delimiter: str, strict: bool):
     if delimiter == " ":
         lines = (line.strip().replace("\t", " ") for line in lines)
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
-def _numbered_rows(text: str, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the number of its last line."""
-    reader = _reader(text, delimiter, strict=True)
+def _numbered_rows(
+    lines: Iterable[str], delimiter: str, path: Path, num_lines: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows, each with the number of its last line; so many lines precede the first row."""
+    reader = _reader(lines, delimiter, strict=True)
     try:
         for row in reader:
-            yield reader.line_num, row
+            yield num_lines + reader.line_num, row
     except csv.Error as error:
+        line = num_lines + reader.line_num
         if "field limit" in str(error):
             raise TableError(
                 f"{path} must have cells of at most {csv.field_size_limit():,} characters; got a "
-                f"longer one in line {reader.line_num} (perhaps a quote is not closed)."
+                f"longer one in line {line} (perhaps a quote is not closed)."
             ) from None
         raise TableError(
-            f"{path} has an unclosed or misplaced quote, noticed in line {reader.line_num}: "
-            f"{one_line(error)}."
+            f"{path} has an unclosed or misplaced quote, noticed in line {line}: {one_line(error)}."
         ) from None
 
 
@@ -165,7 +233,7 @@ def _quick_columns(text: str, delimiter: str, header: _Header) -> list[Any] | No
             delimiter=delimiter, newlines_in_values='"' in text
         ),
         "convert_options": pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pyarrow.large_string()), strings_can_be_null=False
+            column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False
         ),
     }
     try:
@@ -231,10 +299,11 @@ def _count(num_cells: int) -> str:
     return "1 cell" if num_cells == 1 else f"{num_cells} cells"
 
 
-def _columns(rows: Iterator[list[str]], num_columns: int) -> list[pyarrow.ChunkedArray]:
-    """The cells of each column, in chunks so that only a few are Python objects at a time."""
-    chunks = [[] for _ in range(num_columns)]
-    while batch := list(itertools.islice(rows, ROWS_PER_CHUNK)):
-        for column, cells in zip(chunks, zip(*batch, strict=True), strict=True):
-            column.append(pyarrow.array(cells, pyarrow.large_string()))
-    return [pyarrow.chunked_array(column, pyarrow.large_string()) for column in chunks]
+def _columns(rows: Iterator[list[str]], num_columns: int) -> Iterator[list[pyarrow.Array]]:
+    """The cells of each column, some rows at a time; without any rows, once."""
+    batch = list(itertools.islice(rows, ROWS_PER_CHUNK))
+    while True:
+        cells = zip(*batch, strict=True) if batch else [()] * num_columns
+        yield [pyarrow.array(column, pyarrow.string()) for column in cells]
+        if not (batch := list(itertools.islice(rows, ROWS_PER_CHUNK))):
+            return

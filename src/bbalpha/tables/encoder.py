@@ -7,15 +7,16 @@ in training, and a new table must agree with it.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bbalpha.tables import cells as cells_of
+from bbalpha.tables.blocks import Block, Tally, matrix_of
 from bbalpha.tables.effects import outputs_of
-from bbalpha.tables.files import decimal_commas, names_of, select_column
+from bbalpha.tables.files import decimal_commas, file_of, names_of, select_column
 from bbalpha.tables.messages import (
     TableError,
     check_choice,
@@ -86,11 +87,19 @@ class EncodedRows(NamedTuple):
 
     Attributes:
         features: float64 of shape (rows, features).
-        notes: Sentences about missing cells and unseen texts, with their counts.
+        tallies: Remarks about missing cells and unseen texts of each column, by its name.
+        marks: How each column was written, as far as all its cells together decide that: the
+            decimal mark of numbers, and whether the day comes first in dates.
     """
 
     features: np.ndarray
-    notes: tuple[str, ...]
+    tallies: dict[str, tuple[Tally, ...]]
+    marks: dict[str, Any]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks as sentences, with their counts."""
+        return notes_of(self.tallies)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ class Encoder:
         check_names(names, "the table")
         for name in text:
             check_has_column(names, name, "--text")
-        habits = Habits(tuple(missing), dayfirst, decimal_commas(frame))
+        habits = Habits(tuple(missing), dayfirst, decimal_commas(frame), source=file_of(frame))
         outputs = None if targets is None else outputs_of(targets)
         columns, blocks, masks = [], [], set()
         for name in names:
@@ -164,7 +173,7 @@ class Encoder:
             blocks += [] if block is None else [block]
         _check_some_help(columns)
         _check_num_features(columns)
-        return cls(tuple(columns), habits.missing), np.concatenate(blocks, axis=1)
+        return cls(tuple(columns), habits.missing), matrix_of(blocks)
 
     def read(
         self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
@@ -185,16 +194,17 @@ class Encoder:
         """
         check_choice(unknown, ("other", "error"), "unknown")
         self._check_columns(names_of(frame), allowed)
-        blocks, notes = [], []
+        blocks, tallies, marks = [], {}, {}
         for column in self.columns:
             if isinstance(column, IgnoredColumn):
                 continue
             reading = self._next_reading(column, frame)
             is_text_column = isinstance(column, TextColumn)
             block = column.encode(reading, unknown) if is_text_column else column.encode(reading)
-            blocks.append(block.features)
-            notes += [f"column {quote(column.name)}: {note}." for note in block.notes]
-        return EncodedRows(np.concatenate(blocks, axis=1), tuple(notes))
+            blocks.append(block)
+            tallies[column.name] = block.tallies
+            marks[column.name] = reading.mark
+        return EncodedRows(matrix_of(blocks), tallies, marks)
 
     def encode(
         self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
@@ -246,7 +256,8 @@ class Encoder:
         return cls(tuple(columns), missing)
 
     def _next_reading(self, column: Any, frame: Any) -> Reading:
-        habits = Habits(self.missing, getattr(column, "dayfirst", None), decimal_commas(frame))
+        dayfirst, source = getattr(column, "dayfirst", None), file_of(frame)
+        habits = Habits(self.missing, dayfirst, decimal_commas(frame), source=source)
         notation = getattr(column, "notation", PLAIN_NOTATION)
         series = select_column(frame, column.name)
         return next_reading(column.name, series, column.kind, notation, habits)
@@ -270,6 +281,13 @@ class Encoder:
             )
 
 
+def notes_of(tallies: Mapping[str, Sequence[Tally]]) -> tuple[str, ...]:
+    """Remarks about the cells of columns as sentences."""
+    return tuple(
+        f"column {quote(name)}: {tally}." for name, found in tallies.items() for tally in found
+    )
+
+
 def drop_columns(frame: Any, names: Sequence[str]) -> Any:
     """Return the table without the columns of these names.
 
@@ -284,7 +302,7 @@ def drop_columns(frame: Any, names: Sequence[str]) -> Any:
 
 def _learned(
     reading: Reading, outputs: np.ndarray | None, masks: set[bytes]
-) -> tuple[Column, np.ndarray | None]:
+) -> tuple[Column, Block | None]:
     """A column of the training table and its features.
 
     Args:
@@ -300,13 +318,13 @@ def _learned(
         column, effects = TextColumn.learn(reading, least, outputs)
         if reason := column.why_useless(least):
             return IgnoredColumn(reading.name, reason), None
-        return column, column.encode(reading, "other", effects).features
+        return column, column.encode(reading, "other", effects)
     column = VALUE_COLUMNS[reading.kind].learn(reading, least)
     if column.indicator:
         mask = np.packbits(reading.missing).tobytes()
         column = replace(column, indicator=mask not in masks)
         masks.add(mask)
-    return column, column.encode(reading).features
+    return column, column.encode(reading)
 
 
 def _why_ignored(reading: Reading) -> str | None:

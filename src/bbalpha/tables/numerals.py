@@ -77,7 +77,7 @@ def read_numerals(
         decimal_commas: Whether 1,234 may have decimals, because the file does not separate its
             cells by commas; otherwise it is 1234.
     """
-    fast = _plain_column(cells)
+    fast = plain_column(cells)
     if fast is not None:
         return Numerals(fast, known or PLAIN_NOTATION)
     plain = matches(cells, PLAIN)
@@ -93,6 +93,11 @@ def read_numerals(
     values = np.where(np.isnan(values), plainly, values)
     unclear = as_numpy(matches(marked, "|".join(EITHER.values())))
     return Numerals(values, Notation(decimal, unit), int(unclear.argmax()) if is_open else None)
+
+
+def looks_plain(cells: Any) -> bool:
+    """Whether nothing in a column has a sign of thousands or a decimal comma, but a point."""
+    return bool(_num(matches(cells, EITHER["."]))) and plain_column(cells) is not None
 
 
 def _parts(cells):
@@ -122,7 +127,7 @@ def _values(part, notation):
     return np.where(as_numpy(pc.fill_null(is_negative, False)), -values, values)
 
 
-def _plain_column(cells):
+def plain_column(cells: Any) -> np.ndarray | None:
     """The numbers of a column that has nothing but plain ones; None for any other column."""
     try:
         values = as_numpy(cells.cast(cells_of.NUMBER))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bbalpha.tables import cells as cells_of
+from bbalpha.tables.blocks import Block, Tally
 from bbalpha.tables.effects import MAX_OUTPUTS, Effects
 from bbalpha.tables.messages import (
     TableError,
@@ -25,7 +26,6 @@ from bbalpha.tables.messages import (
     remedies,
 )
 from bbalpha.tables.reading import Reading
-from bbalpha.tables.value_columns import Block
 
 MAX_ONE_HOTS = 100  # features of zeros and ones, besides the one of pooled texts
 MAX_POOLED = 0.1  # fraction of rows that share a pooled text, from which effects are added
@@ -98,16 +98,15 @@ class TextColumn:
         if unknown == "error" and (codes < 0).any():
             self._refuse_unseen(reading, int((codes < 0).argmax()))
         num = len(self.categories)
-        features = np.zeros((len(codes), self._num_zeros_and_ones))
-        (rows,) = np.nonzero((codes >= 0) & (codes < num))
-        features[rows, codes[rows]] = 1.0
-        if self.other:
-            features[:, num] = (codes < 0) | (codes >= num)
+        pooled = num if self.other else -1
+        hot = np.where((codes < 0) | (codes >= num), pooled, codes)
         if self.effects and effects is None:
             table = np.array([*self.effects, [0.0] * len(self.effects[0])])
             effects = table[codes]  # the last row, −1, is for unseen texts
-        blocks = [features, effects] if self.effects else [features]
-        return Block(np.concatenate(blocks, axis=1), self._notes(reading, codes))
+        columns = (
+            () if effects is None or not self.effects else tuple(np.ascontiguousarray(effects.T))
+        )
+        return Block(columns, hot, num + self.other, self._tallies(reading, codes))
 
     @property
     def feature_names(self) -> list[str]:
@@ -174,10 +173,6 @@ class TextColumn:
         return f"has no text that {least} rows share"
 
     @property
-    def _num_zeros_and_ones(self) -> int:
-        return len(self.categories) + self.other
-
-    @property
     def _other_name(self) -> str:
         """A name that no category has."""
         name = OTHER
@@ -188,15 +183,15 @@ class TextColumn:
     def _codes(self, cells: Any) -> np.ndarray:
         return cells_of.codes(cells, [*self.categories, *self.pooled])
 
-    def _notes(self, reading: Reading, codes: np.ndarray) -> tuple[str, ...]:
+    def _tallies(self, reading: Reading, codes: np.ndarray) -> tuple[Tally, ...]:
         unseen = codes < 0
         if not unseen.any() or len(self.pooled) == MAX_TEXTS:
             return ()
         value = reading.cells[int(unseen.argmax())].as_py()
         example = "a missing cell" if value is None else quote(value)
         place = "pooled with the rare ones" if self.other else "counted as none of the known ones"
-        count = f"{int(unseen.sum()):,} of {len(codes):,} texts"
-        return (f"{count} were not in the training table, such as {example}; they are {place}",)
+        words = f"texts were not in the training table, such as {example}; they are {place}"
+        return (Tally("unseen", int(unseen.sum()), words, len(codes)),)
 
     def _refuse_unseen(self, reading: Reading, row: int) -> None:
         value = reading.cells[row].as_py()

@@ -5,10 +5,11 @@ from, a feature of zeros and ones says where.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from bbalpha.tables.blocks import Block, Tally
 from bbalpha.tables.calendar import DAYS_PER_WEEK, DAYS_PER_YEAR, turns
 from bbalpha.tables.messages import (
     TableError,
@@ -25,18 +26,6 @@ from bbalpha.tables.tails import UNCHANGED, Tails
 NUM_DATES = 20  # distinct days from which parts of the calendar are added
 PARTS = ("year", "week", "day")  # periods whose phase may become features
 LONGEST_UNIT = 10
-
-
-class Block(NamedTuple):
-    """The features of one column, and what there is to say about new cells.
-
-    Attributes:
-        features: Of shape (rows, features of the column).
-        notes: Sentences without the name of the column.
-    """
-
-    features: np.ndarray
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,16 +229,17 @@ def checked_notation(obj: Any, what: str) -> Notation:
 
 
 def _with_indicator(column: Any, features: list[np.ndarray], reading: Reading, how: str) -> Block:
-    """The features, the indicator if there is one, and a note about missing cells without one."""
+    """The features, the indicator if there is one, and a remark about missing cells otherwise."""
     missing = reading.missing
     if column.indicator:
-        features = [*features, missing.astype(float)]
-    notes = []
+        features = [*features, missing]
+    tallies = []
     if missing.any() and not column.indicator:
-        notes.append(f"{int(missing.sum()):,} of {len(missing):,} cells are missing, {how}")
+        words = f"cells are missing, {how}"
+        tallies.append(Tally("missing", int(missing.sum()), words, len(missing)))
     if reading.unread:
-        notes.append(f"{reading.unread:,} of these are neither true nor false")
-    return Block(np.stack(features, axis=1), tuple(notes))
+        tallies.append(Tally("unread", reading.unread, "of these are neither true nor false"))
+    return Block(tuple(features), tallies=tuple(tallies))
 
 
 def _indicator_names(column: Any) -> list[str]:
