@@ -35,7 +35,7 @@ def test_a_model_of_another_version_is_refused(folder, prices, tmp_path, refused
     path = tmp_path / "m.safetensors"
     estimator, table = estimator_file.read(prices, CLASSES)
     with monkeypatch.context() as patch:
-        patch.setattr(model_file, "FORMAT_VERSION", 1)
+        patch.setattr(model_file, "MODEL", model_file.MODEL._replace(version=1))
         estimator_file.write(path, estimator, table)
     with pytest.raises(ValueError, match=r"\bversion 1\b.*m\.saf|m\.saf.*\bversion 1\b") as caught:
         model_file.read(path)

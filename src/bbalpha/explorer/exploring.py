@@ -27,6 +27,7 @@ from bbalpha.interfaces.finite import NonFinitePredictionError
 from bbalpha.interfaces.left_out import evenly_spread, rows_to_score
 from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.without import RowsLeftOut
 
 ALPHAS = (*POWERS, -1.0, 0.25)  # besides the model's own
 SAME = 1e-9  # difference of two α that are the same
@@ -260,7 +261,7 @@ class View:
             },
         }
 
-    def of_fit(self, fit: Any) -> tuple[dict[str, Any], outcomes.RowsLeftOut]:
+    def of_fit(self, fit: Any) -> tuple[dict[str, Any], RowsLeftOut]:
         """What one fit says, and its outcomes on the rows that are left out."""
         left_out = outcomes.left_out(fit, self.table.inputs, self.table.targets)
         background = self.features[evenly_spread(len(self.features), outcomes.NUM_BACKGROUND)]

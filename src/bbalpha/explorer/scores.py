@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bbalpha import metrics
-from bbalpha.explorer.outcomes import RowsLeftOut
+from bbalpha.interfaces.without import RowsLeftOut
 
 LEVELS = np.linspace(0, 1, 41)  # of central intervals
 COVERAGES = (0.5, 0.8, 0.9, 0.95)

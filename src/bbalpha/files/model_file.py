@@ -18,7 +18,7 @@ import numpy as np
 from bbalpha.files.atomic import replacing
 from bbalpha.files.wording import one_line
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
 LENGTH_BYTES = 8  # of the header's length, at the start of a safetensors file
@@ -46,8 +46,8 @@ MODEL = Kind("bbalpha", FORMAT_VERSION, "bbalpha model", "Fit and save the model
 PREDICTOR = Kind("bbalpha-predictor", 1, "bbalpha predictor", "Export the model again")
 
 
-def write(path: str | Path, tree: Any, metadata: dict[str, Any], kind: Kind = MODEL) -> None:
-    """Write the arrays of `tree` and the metadata to a file.
+def write(path: str | Path, tree: Any, metadata: dict[str, Any], kind: Kind | None = None) -> None:
+    """Write the arrays of `tree` and the metadata to a file, by default that of a model.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then left as it was.
@@ -55,6 +55,7 @@ def write(path: str | Path, tree: Any, metadata: dict[str, Any], kind: Kind = MO
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
+    kind = kind or MODEL
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in _named_leaves(tree)}
     text = json.dumps(metadata | {"version": kind.version})
     try:
