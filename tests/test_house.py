@@ -21,6 +21,7 @@ ENGINE = """
     beta_ratio threefry
     batches cache draws noise
     epochs
+    chunks
     loop replicas
 """
 # A folder, or the root, imports only from itself and from those before it.
@@ -41,6 +42,8 @@ ROOMS = [
 DEFERRED = {
     ("posterior", "files/posterior_file"),
     ("planning", "runtime/checkpoints"),
+    ("planning", "runtime/feeding"),
+    ("planning", "runtime/sources"),
     ("planning", "runtime/fingerprints"),
     ("interfaces/explorable", "explorer/exploring"),
 }

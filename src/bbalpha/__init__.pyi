@@ -45,6 +45,9 @@ from .convergence import ConvergenceWarning
 from .stopping import EarlyStopping
 from .fitting import NonFiniteEnergyError, fit
 from .replicas import fit_many
+from .runtime.sources import Source
+from .engine.chunks import SourceError
+from .runtime.parquet import ParquetRows
 from .runtime.checkpoints import Checkpoint
 from .engine.cache import use_compilation_cache
 from .message_passing.sweeps import power_ep
@@ -128,6 +131,9 @@ __all__ = [
     "NonFiniteEnergyError",
     "fit",
     "fit_many",
+    "Source",
+    "SourceError",
+    "ParquetRows",
     "Checkpoint",
     "use_compilation_cache",
     "power_ep",

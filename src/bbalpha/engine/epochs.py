@@ -139,7 +139,7 @@ def _run_batch_of_all(rows: Rows, batch_size: int, span: Span, carry: EpochCarry
     noise = next_noise(carry.state, carry.noise, span.begin)
     weights = rows.sample_weight.astype(carry.state.dtype)
     state, info = carry.state.advance(rows.data, weights, noise)
-    batch = BatchCarry(state, _kept(state, noise), info.energy, info.finite)
+    batch = BatchCarry(state, kept_noise(state, noise), info.energy, info.finite)
     return _after_epoch(carry, batch, carry.order)
 
 
@@ -172,10 +172,11 @@ def _run_batch(
     noise = next_noise(state, carry.noise, span.begin)
     state, info = state.advance(batch, weights, noise)
     energy = carry.energy + share.astype(carry.energy.dtype) * info.energy
-    return BatchCarry(state, _kept(state, noise), energy, info.finite)
+    return BatchCarry(state, kept_noise(state, noise), energy, info.finite)
 
 
-def _kept(state: Any, noise: Noise) -> Noise | None:
+def kept_noise(state: Any, noise: Noise) -> Noise | None:
+    """The noise of a step, if the next one may share it."""
     return noise if state.resample_every > 1 else None
 
 

@@ -94,6 +94,26 @@ def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]
     return _as_keys(*_rounds(jax.random.key_data(key), low))
 
 
+def words_on_host(key: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two random words for each of some counts below 2³², by NumPy alone.
+
+    A function of its arguments, the same on every machine. The words of one count are the key that
+    `jax.random.fold_in` makes of it.
+
+    Args:
+        key: two words, as in `jax.random.key_data`.
+        counts: what to hash, as `uint32`.
+
+    >>> import numpy as np
+    >>> from bbalpha.engine.threefry import words_on_host
+    >>> high, low = words_on_host(np.array([0, 7], np.uint32), np.arange(3, dtype=np.uint32))
+    >>> key = jax.random.fold_in(jax.random.key(7), 2)
+    >>> jax.random.key_data(key).tolist() == [int(high[2]), int(low[2])]
+    True
+    """
+    return _mixed(key, counts)
+
+
 def key_of(seed: int) -> Key[Array, ""]:
     """The key of a seed below 2³², equal to `jax.random.key`, made on the host."""
     if jax.config.jax_default_prng_impl != "threefry2x32":  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,329 @@
+"""From a source to the compiled loop: a thread lays out batches while those before them run.
+
+A chunk is the batches of some consecutive steps. Which rows they hold follows from the key and the
+step (`row_order`), so a run that goes on at any step meets the same batches.
+"""
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from bbalpha.engine.arrays import on_device
+from bbalpha.engine.chunks import Chunk, SourceError, energies_of_chunk, quick_chunk, run_chunk
+from bbalpha.engine.epochs import CHUNK_EPOCHS
+from bbalpha.engine.loop import Plan
+from bbalpha.runtime.row_order import RowOrder, num_batches_of, words_of_key
+from bbalpha.runtime.sources import Blocks
+
+MOST_READERS = 32
+WINDOW_BYTES = 2**22  # of the rows that a reader shuffles together, or one block if that is more
+MOST_BYTES = 2**28  # of the windows of all readers
+CHUNK_BYTES, CHUNK_ROWS = 2**24, 2**17  # the most of a chunk
+FEWEST_STEPS = 16  # of a chunk, even if that is more than an epoch
+NUM_AHEAD = 2  # chunks that wait
+PATIENCE = 0.1  # seconds after which the thread looks whether to end
+
+
+class Batches(NamedTuple):
+    """The batches of consecutive steps on the host, and the share of an epoch that each is."""
+
+    begin: int
+    leaves: list[np.ndarray]
+    weights: np.ndarray
+    shares: np.ndarray  # |S|/N
+
+    @property
+    def end(self) -> int:
+        """The step after the last."""
+        return self.begin + len(self.weights)
+
+
+class Feed:
+    """The rows of a source, fed to the loop in chunks of batches.
+
+    On many processes, each has a feed of its own readers, and `to_device` makes global arrays of
+    its part of the batches: the same batches as on one process.
+
+    Attributes:
+        blocks: The source, checked.
+        batch_size: B.
+        num_readers: V; by default as many as divide B and as memory holds, up to 32.
+        readers: Those of this process; by default all.
+        to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
+
+    >>> import numpy as np
+    >>> from bbalpha.runtime.feeding import Feed
+    >>> from bbalpha.runtime.sources import ArrayRows, Blocks
+    >>> feed = Feed(Blocks(ArrayRows(np.arange(10.0))), batch_size=4)
+    >>> feed.num_readers, feed.num_batches
+    (4, 3)
+    >>> batches = feed.batches(jax.random.key(0), begin=0, num_steps=3)
+    >>> batches.leaves[0].shape, batches.weights.sum(axis=1).tolist()
+    ((3, 4), [10.0, 10.0, 10.0])
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        batch_size: int,
+        num_readers: int | None = None,
+        readers: Sequence[int] | None = None,
+        to_device: Callable[[PyTree], PyTree] = jax.device_put,
+    ):
+        self.blocks = blocks
+        self.batch_size = batch_size
+        sizes = np.diff(blocks.ends, prepend=0)
+        block_bytes = float(np.mean(sizes)) * blocks.row_bytes
+        self.window_blocks = max(1, int(WINDOW_BYTES / block_bytes))
+        window_bytes = float(np.max(sizes)) * blocks.row_bytes * self.window_blocks
+        self.num_readers = num_readers or _num_readers(batch_size, window_bytes)
+        self.readers = range(self.num_readers) if readers is None else readers
+        self.to_device = to_device
+        self.num_batches = num_batches_of(blocks.num_rows, batch_size, self.num_readers)
+        most = int(min(CHUNK_BYTES / blocks.row_bytes, CHUNK_ROWS) / batch_size)
+        self.num_steps = max(1, min(most, max(self.num_batches, FEWEST_STEPS)))  # of a chunk
+        self._ahead: _Ahead | None = None
+        self._chunk: tuple[Batches, Chunk] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """N."""
+        return self.blocks.num_rows
+
+    def total_weight(self) -> int:
+        """N: every row is one data point."""
+        return self.num_rows
+
+    def order(self, key: Key[Array, ""]) -> RowOrder:
+        """The order of the rows under a key."""
+        return RowOrder(
+            block_ends=self.blocks.ends,
+            batch_size=self.batch_size,
+            num_readers=self.num_readers,
+            window_blocks=self.window_blocks,
+            key=words_of_key(key),
+        )
+
+    def batches(self, key: Key[Array, ""], begin: int, num_steps: int) -> Batches:
+        """The batches of some steps: this process's part of them."""
+        return next(self._all_batches(self.order(key), begin, num_steps))
+
+    def runner(self, is_quick: bool) -> Callable[..., tuple]:
+        """A function that takes steps, as `run_steps` does."""
+        return partial(self._run, quick_chunk if is_quick else run_chunk)
+
+    def order_at(self, state: Any, plan: Plan, energies: np.ndarray) -> np.ndarray:
+        """The energy so far of the epoch that the state is in, which passes between calls."""
+        epoch, place = divmod(int(state.step), plan.num_batches)
+        return np.asarray(energies[epoch] if place else 0.0)
+
+    def energy(self, state: Any) -> Array:
+        """The energy on all rows, with the draws of the next step."""
+        total, ahead = 0.0, self._start(state, 0)
+        try:
+            for begin in range(0, self.num_batches, self.num_steps):
+                batches = ahead.next()
+                energies = energies_of_chunk(state, self._on_device(batches))
+                count = min(self.num_steps, self.num_batches - begin)
+                total += np.asarray(energies, np.float64)[:count] @ batches.shares[:count]
+        except SourceError as error:
+            error.state = state
+            raise
+        finally:
+            ahead.close()
+        return on_device(total, state.dtype)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._ahead is not None:
+            self._ahead.close()
+        self._ahead = self._chunk = None
+
+    def _run(
+        self, program: Callable, state: Any, order: np.ndarray, num_steps: Array
+    ) -> tuple[Any, np.ndarray, np.ndarray, bool]:
+        step = int(state.step)
+        first, place = divmod(step, self.num_batches)
+        end, finite = step + int(num_steps), True
+        sums = np.zeros(CHUNK_EPOCHS + 1)
+        sums[0] = order if place else 0.0
+        while True:
+            batches, chunk = self._chunk_at(state, step)
+            count = min(end, batches.end) - step
+            state, energies, finite = program(state, chunk, on_device(count))
+            taken = slice(step - batches.begin, step - batches.begin + count)
+            parts = np.asarray(energies, np.float64)[taken] * batches.shares[taken]
+            # One after another, so that sums do not depend on where chunks and calls begin.
+            np.add.at(sums, np.arange(step, step + count) // self.num_batches - first, parts)
+            step += count
+            if step >= end or not finite:
+                return state, sums[end // self.num_batches - first], sums, finite
+
+    def _chunk_at(self, state: Any, step: int) -> tuple[Batches, Chunk]:
+        """The chunk that holds a step, laid out ahead if steps follow each other."""
+        if self._chunk is not None and self._chunk[0].begin <= step < self._chunk[0].end:
+            return self._chunk
+        follows = self._chunk is not None and self._chunk[0].end == step
+        if self._ahead is None or not follows:
+            self.close()
+            self._ahead = self._start(state, step)
+        self._chunk = None  # its memory is free before the next chunk takes more
+        batches = self._ahead.next()
+        self._chunk = batches, self._on_device(batches)
+        return self._chunk
+
+    def _start(self, state: Any, step: int) -> "_Ahead":
+        return _Ahead(self._all_batches(self.order(state.key), step, self.num_steps))
+
+    def _on_device(self, batches: Batches) -> Chunk:
+        structure = jax.tree.structure(self.blocks.first)
+        data = jax.tree.unflatten(structure, batches.leaves)
+        data, weights = self.to_device((data, batches.weights))
+        return Chunk(on_device(np.int32(batches.begin)), data, weights)
+
+    def _all_batches(self, order: RowOrder, begin: int, num_steps: int) -> Iterator[Batches]:
+        """Chunk after chunk, without end."""
+        first = jax.tree.leaves(self.blocks.first)
+        share, sizes = order.share, order.batch_sizes
+        epoch, place = divmod(begin, order.num_batches)
+        streams = self._streams(order, epoch, place)
+        while True:
+            shape = (num_steps, len(self.readers), share)
+            leaves = [np.empty((*shape, *leaf.shape[1:]), leaf.dtype) for leaf in first]
+            weights = np.zeros(shape, jax.dtypes.canonicalize_dtype(float))
+            shares = np.empty(num_steps)
+            done = 0
+            while done < num_steps:
+                count = min(num_steps - done, order.num_batches - place)
+                some = slice(done, done + count)
+                for at, (reader, stream) in enumerate(zip(self.readers, streams, strict=True)):
+                    rows = stream.take(count * share)
+                    for leaf, values in zip(leaves, rows, strict=True):
+                        leaf[some, at] = values.reshape(count, share, *leaf.shape[3:])
+                    places = place * share + np.arange(count * share)
+                    weights[some, at] = (places < order.length(reader)).reshape(count, share)
+                batch_sizes = sizes[place : place + count]
+                weights[some] *= (order.num_rows / batch_sizes)[:, None, None]
+                shares[some] = batch_sizes / order.num_rows
+                done, place = done + count, place + count
+                if place == order.num_batches:
+                    epoch, place = epoch + 1, 0
+                    streams = self._streams(order, epoch, place)
+            flat = (num_steps, len(self.readers) * share)
+            leaves = [leaf.reshape(*flat, *leaf.shape[3:]) for leaf in leaves]
+            yield Batches(begin, leaves, weights.reshape(flat), shares)
+            begin += num_steps
+
+    def _streams(self, order: RowOrder, epoch: int, place: int) -> list["_Stream"]:
+        begin = place * order.share
+        return [_Stream(self.blocks, order, epoch, reader, begin) for reader in self.readers]
+
+
+class _Stream:
+    """The rows of a reader in an epoch, one after another."""
+
+    def __init__(self, blocks: Blocks, order: RowOrder, epoch: int, reader: int, begin: int):
+        self.blocks = blocks
+        self.rest = self._parts(order.windows(epoch, reader), begin)
+        self.data: list[np.ndarray] = jax.tree.leaves(blocks.first)
+        self.turn = np.zeros(0, np.int64)  # the rows of the window that are left
+
+    def take(self, count: int) -> list[np.ndarray]:
+        """The next rows, followed by padding if there are no more."""
+        found = [np.empty((count, *leaf.shape[1:]), leaf.dtype) for leaf in self.data]
+        done = 0
+        while done < count:
+            if not len(self.turn) and not self._next_window():
+                self.turn = np.zeros(count - done, np.int64)  # padding: any row will do
+            some, self.turn = self.turn[: count - done], self.turn[count - done :]
+            for leaf, values in zip(found, self.data, strict=True):
+                np.take(values, some, axis=0, out=leaf[done : done + len(some)], mode="clip")
+            done += len(some)
+        return found
+
+    def _next_window(self) -> bool:
+        part = next(self.rest, None)
+        if part is not None:
+            self.data, self.turn = part
+        return part is not None
+
+    def _parts(self, windows: list, begin: int) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+        """The rows of each window from a place on, and the order in which to take them."""
+        for window in windows:
+            if window.begin + window.num_rows > begin:
+                self.data = [leaf[:1] for leaf in self.data]  # free the last window's memory
+                pieces = [
+                    self._piece(int(start), int(size))
+                    for start, size in zip(window.starts, window.sizes, strict=True)
+                ]
+                joined = [_joined(leaves) for leaves in zip(*pieces, strict=True)]
+                yield joined, window.shuffle()[max(0, begin - window.begin) :]
+
+    def _piece(self, start: int, size: int) -> list[np.ndarray]:
+        block = int(np.searchsorted(self.blocks.ends, start, side="right"))
+        begin = start - self.blocks.start(block)
+        leaves = jax.tree.leaves(self.blocks.read(block))
+        return [leaf[begin : begin + size] for leaf in leaves]
+
+
+def _joined(leaves: Sequence[np.ndarray]) -> np.ndarray:
+    return leaves[0] if len(leaves) == 1 else np.concatenate(leaves)
+
+
+def _num_readers(batch_size: int, window_bytes: float) -> int:
+    """The largest power of two that divides B and whose windows fit."""
+    most = max(1, min(MOST_READERS, int(MOST_BYTES / window_bytes)))
+    return math.gcd(batch_size, 2 ** (most.bit_length() - 1))
+
+
+class _Ahead:
+    """What an iterator makes, made by a thread before it is asked for."""
+
+    def __init__(self, made: Iterator[Any]):
+        self.queue: queue.Queue = queue.Queue(NUM_AHEAD)
+        self.is_over = threading.Event()
+        is_x64 = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+        self.thread = threading.Thread(target=self._make, args=(made, is_x64), daemon=True)
+        self.thread.start()
+
+    def next(self) -> Any:
+        """The next item.
+
+        Raises:
+            SourceError: If it could not be made.
+        """
+        item = self.queue.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """End the thread, after the block that it reads now."""
+        self.is_over.set()
+        self.thread.join()
+
+    def _make(self, made: Iterator[Any], is_x64: bool) -> None:
+        with jax.enable_x64(is_x64):  # a setting of the thread
+            try:
+                for item in made:
+                    if not self._put(item):
+                        return
+            except BaseException as error:
+                self._put(error)
+
+    def _put(self, item: Any) -> bool:
+        """Hand over an item when there is room; false if nobody wants it any more."""
+        while not self.is_over.is_set():
+            try:
+                self.queue.put(item, timeout=PATIENCE)
+                return True
+            except queue.Full:
+                pass
+        return False
