@@ -19,7 +19,7 @@ from bbalpha.engine.draws import Noise, chunk_of_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
 from bbalpha.engine.noise import Draws, paired_noise, shifted_noise
-from bbalpha.engine.shards import summed
+from bbalpha.engine.shards import padded, summed
 from bbalpha.natural import NaturalState
 from bbalpha.posterior import Posterior
 
@@ -225,11 +225,13 @@ def _posterior(state: FitState) -> Posterior:
 def _with_weights(
     state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None
 ) -> tuple[PyTree, Float[Array, " batch"] | None]:
-    """The batch with its weights, which count all rows before they are spread over devices."""
-    if weights is None and state.method.mesh is not None:
+    """The batch with its weights, as it can be spread over devices if there are several."""
+    if state.method.mesh is None:
+        return batch, weights
+    if weights is None:
         num_rows = len(jax.tree.leaves(batch)[0])
         weights = jnp.full(num_rows, state.num_data / num_rows, state.dtype)
-    return batch, weights
+    return padded(state.method.mesh, batch, weights)
 
 
 def _energy(

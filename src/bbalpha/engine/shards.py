@@ -6,13 +6,14 @@ nothing but the order in which they are added.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 AXIS = "rows"  # of the mesh
 EVERYWHERE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
@@ -54,19 +55,81 @@ def summed(
     )
 
 
+def padded(
+    mesh: Mesh, batch: PyTree, weights: Float[Array, " batch"]
+) -> tuple[PyTree, Float[Array, " batch"]]:
+    """The batch with its last row repeated at weight 0, so that devices have equally many rows."""
+    missing = -len(weights) % mesh.size
+    if missing == 0:
+        return batch, weights
+
+    def repeated(leaf: Array) -> Array:
+        return jnp.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1), mode="edge")
+
+    return jax.tree.map(repeated, batch), jnp.pad(weights, (0, missing))
+
+
+def over(
+    mesh: Mesh, program: Callable[..., PyTree], failed: Callable[[Exception], Exception]
+) -> Callable[..., PyTree]:
+    """The program on the mesh: every process calls it with arrays of its own, equal on all.
+
+    Results are arrays of each process again. Arrays that are spread over the mesh stay as they are.
+
+    Args:
+        mesh: The devices of all processes.
+        program: What to call.
+        failed: Makes the error to raise of one that a device reports.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> PyTree:
+        args, kwargs = everywhere(mesh, (args, kwargs))
+        try:
+            return here(mesh, jax.block_until_ready(program(*args, **kwargs)))
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            raise failed(error) from None
+
+    return call
+
+
 def everywhere(mesh: Mesh, tree: PyTree) -> PyTree:
     """Arrays of this process as arrays of all, which have the same; nothing is sent."""
-    return _placed(tree, lambda leaf: _copies(leaf, NamedSharding(mesh, EVERYWHERE)))
+    sharding = NamedSharding(mesh, EVERYWHERE)
+
+    def copies(leaf: Array) -> Array:
+        if leaf.sharding.device_set == sharding.device_set:
+            return leaf
+        parts = [jax.device_put(leaf, device) for device in sharding.addressable_devices]
+        return jax.make_array_from_single_device_arrays(leaf.shape, sharding, parts)
+
+    return _placed(tree, copies)
 
 
-def here(tree: PyTree) -> PyTree:
-    """Arrays that all processes have as arrays of this process; nothing is sent."""
-    return _placed(tree, lambda leaf: leaf.addressable_data(0))
+def here(mesh: Mesh, tree: PyTree) -> PyTree:
+    """Arrays of the mesh as arrays of this process; what all have is not sent."""
+
+    def own(leaf: Array) -> Array:
+        if not leaf.is_fully_replicated:
+            leaf = jax.device_put(leaf, NamedSharding(mesh, EVERYWHERE))
+        return leaf.addressable_data(0)
+
+    return _placed(tree, own)
 
 
-def _copies(leaf: Array, sharding: NamedSharding) -> Array:
-    copies = [jax.device_put(leaf, device) for device in sharding.addressable_devices]
-    return jax.make_array_from_single_device_arrays(leaf.shape, sharding, copies)
+def spread(mesh: Mesh, tree: PyTree, axis: int = 0) -> PyTree:
+    """The rows of this process, along an axis of NumPy arrays, as its part of the rows of all."""
+    sharding = NamedSharding(mesh, PartitionSpec(*[None] * axis, AXIS))
+    return jax.tree.map(partial(jax.make_array_from_process_local_data, sharding), tree)
+
+
+def shared_out(mesh: Mesh, tree: PyTree) -> PyTree:
+    """NumPy arrays that every process has, with rows along the first axis; each keeps its own."""
+    sharding = NamedSharding(mesh, SPREAD)
+
+    def part(leaf: np.ndarray) -> Array:
+        return jax.make_array_from_callback(leaf.shape, sharding, lambda place: leaf[place])
+
+    return jax.tree.map(part, tree)
 
 
 def _placed(tree: PyTree, place: Callable[[Array], Array]) -> PyTree:

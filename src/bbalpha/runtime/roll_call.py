@@ -37,6 +37,7 @@ def call_roll(address: str, num_processes: int, process_id: int, timeout: float)
 
 def _listen(address: str, num_processes: int, deadline: float, timeout: float) -> None:
     present: dict[int, socket.socket] = {}
+    guests = []
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_server(address))
         problem = None
@@ -49,6 +50,7 @@ def _listen(address: str, num_processes: int, deadline: float, timeout: float) -
             found = _read(guest)
             if found is None:  # not one of ours
                 continue
+            guests.append(guest)
             number, count = found
             if count != num_processes:
                 problem = (
@@ -59,7 +61,7 @@ def _listen(address: str, num_processes: int, deadline: float, timeout: float) -
                 problem = f"process_id must differ between processes; got process_id={number} twice."
             else:
                 present[number] = guest
-        for guest in present.values():
+        for guest in guests:
             with contextlib.suppress(OSError):
                 _write(guest, problem or "")
     if problem:

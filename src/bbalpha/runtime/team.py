@@ -1,0 +1,200 @@
+"""The processes that fit together: what they agree on, and what they do when one is lost.
+
+Every process runs the same loop on the same state. Whatever depends on a clock, a signal or a
+callback is decided by process 0 or told to all, before any of them takes the next step; otherwise
+one would wait for the others in a sum that they never enter.
+"""
+
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+from jaxtyping import PyTree
+
+from bbalpha.engine.loop import Failed
+from bbalpha.engine.shards import mesh_of
+from bbalpha.runtime.failures import aborting
+from bbalpha.runtime.fingerprints import digest
+from bbalpha.runtime.roll_call import in_words
+
+REASONS = (
+    None,
+    *("interrupted", "terminated", "finished", "converged", "diverged", "early", "callback"),
+    "non-finite",
+)
+COMPARED_EVERY = 8  # agreements between two comparisons of q
+LONGEST_WAIT = 24 * 3600  # seconds; heartbeats tell sooner if a process is lost
+PAUSE = 0.05  # seconds between two looks whether jax has given up
+ROLL_CALL = 1.5  # seconds in which survivors answer after a failure
+
+_numbers = itertools.count()  # of teams: the same in every process, because all fit alike
+
+
+@dataclasses.dataclass
+class Team:
+    """All processes of a run.
+
+    Attributes:
+        mesh: Their devices.
+        process: The number of this one.
+        num_processes: How many there are.
+    """
+
+    mesh: Mesh
+    process: int
+    num_processes: int
+    _name: str = ""
+    _turn: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is process 0, which decides and writes."""
+        return self.process == 0
+
+    def agreed(self, stopped: str | None, chunk: int, variables: PyTree) -> tuple[str | None, int]:
+        """Why to stop and how many steps to take next, as process 0 has it.
+
+        A signal counts in whichever process it arrived.
+
+        Raises:
+            Failed: If a process is lost, or q is not the same in all.
+        """
+        self.wait()
+        compares = stopped is not None or self._turn % COMPARED_EVERY == 1
+        hashed = int(digest(variables)[:15], 16) if compares else 0
+        words = [REASONS.index(stopped), chunk, compares, hashed >> 31, hashed % 2**31]
+        found = self._gathered(np.array(words, np.int32))
+        self._compare(found[found[:, 2] == 1])
+        first = int(found[0, 0]) or max((row[0] for row in found if row[0] in (1, 2)), default=0)
+        return REASONS[int(first)], int(found[0, 1])
+
+    def wait(self) -> None:
+        """Return as soon as all processes have called this, however long their own work takes.
+
+        Raises:
+            Failed: If a process is lost meanwhile.
+        """
+        self._turn += 1
+        name, client = f"{self._name}/{self._turn}", _client()
+        if client is None:
+            multihost_utils.sync_global_devices(name)
+            return
+        self._run(lambda: client.wait_at_barrier(name, LONGEST_WAIT * 1000))
+
+    def is_same(self, tree: PyTree) -> bool:
+        """Whether a tree is the same in all processes."""
+        hashed = int(digest(tree)[:15], 16)
+        found = self._gathered(np.array([hashed >> 31, hashed % 2**31], np.int32))
+        return bool((found == found[0]).all())
+
+    def failed(self, error: Exception) -> Exception:
+        """What to raise of an error in a program of all processes: `Failed` if one is lost."""
+        text = str(error)
+        if "RESOURCE_EXHAUSTED" in text or (
+            type(error) is ValueError and "Gloo" not in text and "UNAVAILABLE" not in text
+        ):
+            return error
+        return self._loss()
+
+    def _gathered(self, words: np.ndarray) -> np.ndarray:
+        """The words of every process, one row for each."""
+        try:
+            return np.asarray(multihost_utils.process_allgather(words))
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            raise self.failed(error) from None
+
+    def _compare(self, rows: np.ndarray) -> None:
+        """Raise unless the hashes are equal."""
+        others = np.flatnonzero((rows[:, 3:] != rows[:1, 3:]).any(axis=1))
+        if len(others):
+            raise Failed(
+                "The processes no longer agree: q differs between process 0 and "
+                f"{in_words(set(others.tolist()), self.num_processes).lower()}. Every process must "
+                "call fit with the same arguments, on the same kind of processor.",
+                writes=False,
+            )
+
+    def _run(self, call: Callable[[], Any]) -> None:
+        """Call what waits for other processes, in a thread, because jax may never let it return."""
+        done, errors = threading.Event(), []
+
+        def run() -> None:
+            try:
+                call()
+            except Exception as error:
+                errors.append(error)
+            done.set()
+
+        threading.Thread(target=run, daemon=True).start()
+        while not done.wait(PAUSE):
+            if aborting.is_set():
+                raise self._loss()
+        if errors:
+            raise self._loss()
+
+    def _loss(self) -> Failed:
+        """What is known about the processes that do not answer, and whether this one saves."""
+        present = self._survivors()
+        if present is None:  # process 0 is lost, or this one is cut off
+            if self.leads:
+                lost = "The other processes"
+            else:
+                lost = in_words({0}, self.num_processes)
+                time.sleep(min(self.process - 1, 10) * 0.1)  # the first one saves for all
+            return Failed(f"{lost} did not answer.", writes=True)
+        lost = set(range(self.num_processes)) - present
+        if not lost:
+            reason = "A sum over the processes failed, although all of them answer."
+        else:
+            reason = f"{in_words(lost, self.num_processes)} did not answer."
+        return Failed(reason, writes=self.leads)
+
+    def _survivors(self) -> set[int] | None:
+        """The processes that answer a roll call; None if process 0 does not."""
+        client, name = _client(), f"{self._name}/survivors"
+        if client is None:
+            return None
+        found: set[int] = set()
+        done = threading.Event()
+
+        def ask() -> None:
+            try:
+                client.key_value_set(f"{name}/{self.process}", "here", allow_overwrite=True)
+                time.sleep(ROLL_CALL)
+                for key, _ in client.key_value_dir_get(name):
+                    found.add(int(key.rpartition("/")[2]))
+            except Exception:
+                found.clear()
+            done.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        done.wait(2 * ROLL_CALL)
+        return set(found) or None
+
+
+def team_of_all() -> Team | None:
+    """The team of all processes that have joined, or None if this one is alone."""
+    if not jax.distributed.is_initialized() or jax.process_count() == 1:
+        return None
+    team = Team(mesh_of(jax.devices()), jax.process_index(), jax.process_count())
+    return dataclasses.replace(team, _name=f"bbalpha/{next(_numbers)}")
+
+
+def _client() -> Any:
+    """jax's connection to the process that coordinates, which has no public name; None without."""
+    try:
+        from jax._src.distributed import global_state
+    except ImportError:
+        return None
+    client = global_state.client
+    names = ("wait_at_barrier", "key_value_set", "key_value_dir_get")
+    return client if all(hasattr(client, name) for name in names) else None
+
+
