@@ -20,8 +20,9 @@ from bbalpha.planning import (
     judge_of,
     optimizer_for,
     posterior_at_the_end,
-    prepare,
-    steps_for,
+    prepare_anywhere,
+    reading,
+    runner_of,
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
@@ -146,7 +147,7 @@ def fit(
     """
     check_tolerance(tolerance)
     optimizer = by_name(optimizer, family, params, prior, transforms)
-    rows, plan = prepare(data, sample_weight, optimizer, batch_size, num_epochs)
+    rows, plan, sample = prepare_anywhere(data, sample_weight, optimizer, batch_size, num_epochs)
     num_samples = draws_for(optimizer, params, num_samples, plan.batch_size)
     state = init(
         log_likelihood,
@@ -166,18 +167,18 @@ def fit(
         resample_every=resample_every,
     )
     check_schedule(state, plan)
-    check_likelihood(state, data, plan.batch_size)
+    check_likelihood(state, sample, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    steps = steps_for(plan, optimizer, params, num_samples)
-    run = partial(steps, rows=rows, batch_size=plan.batch_size)
+    run = runner_of(rows, plan, optimizer, params, num_samples)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
     start = begin(checkpoint, state, rows, plan, watch, settings)
-    with_energy = ending(run, rows, plan, start)
-    state, energies, stopped = train(run, start, plan, watch, progress)
-    state = watch.result(state, stopped)
-    posterior, stopped = posterior_at_the_end(partial(with_energy, state), state.posterior, stopped)
+    end = ending(run, rows, plan, start)
+    with reading(rows):
+        state, energies, stopped = train(run, start, plan, watch, progress)
+        state = watch.result(state, stopped)
+        posterior, stopped = posterior_at_the_end(partial(end, state), state.posterior, stopped)
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)

@@ -1,7 +1,8 @@
 """From arguments to a run: rows on the device, a plan, an optimizer, the energy at the end."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from bbalpha.data import as_weights, check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
+from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.compiling import Compiled, compile_ahead
 from bbalpha.engine.epochs import full_energy, quick_steps, run_steps
 from bbalpha.engine.limits import MOST
@@ -31,6 +33,7 @@ NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
 WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
+SAMPLE_ROWS = 1024  # of a source, on which the log-likelihood is checked
 MOST_SAMPLES = 512  # of their draws by default
 FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow and the noise small
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
@@ -41,6 +44,33 @@ SMALL_STEP = 2**16
 SMALL_PRODUCTS = 2**21
 # Rows times draws from which the steps, of a tenth of a second or more, take most of the time.
 LONG_STEP = 2**23
+
+
+def prepare_anywhere(
+    data: Any, sample_weight: Any, optimizer: Any, batch_size: int | None, num_epochs: int | None
+) -> tuple[Any, Plan, PyTree]:
+    """The data checked, on the device or fed to it; the plan of the run; and some rows, or all."""
+    from bbalpha.runtime.sources import is_source
+
+    if not is_source(data):
+        return *prepare(data, sample_weight, optimizer, batch_size, num_epochs), data
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight must be None for rows from a file or another source; use an array of "
+            "data in memory."
+        )
+    from bbalpha.runtime.feeding import Feed
+    from bbalpha.runtime.sources import Blocks, as_source
+
+    check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
+    blocks = Blocks(as_source(data))
+    if batch_size is None:
+        batch_size = LARGE_BATCH if optimizer == "natural" else BATCH_SIZE
+    elif batch_size > blocks.num_rows:
+        _warn_of_batch_size(batch_size, blocks.num_rows)
+    rows = Feed(blocks, min(batch_size, blocks.num_rows))
+    plan = _plan(rows.batch_size, rows.num_batches, num_epochs)
+    return rows, plan, jax.tree.map(lambda leaf: leaf[:SAMPLE_ROWS], blocks.first)
 
 
 def prepare(
@@ -61,14 +91,18 @@ def prepare(
     check_weights(sample_weight, shape, "sample_weight")
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     batch_size = _used_batch_size(batch_size, num_rows, optimizer == "natural")
-    num_batches = -(-num_rows // batch_size)
+    plan = _plan(batch_size, -(-num_rows // batch_size), num_epochs)
+    return padded_rows(data, sample_weight), plan
+
+
+def _plan(batch_size: int, num_batches: int, num_epochs: int | None) -> Plan:
     num_epochs = -(-NUM_STEPS // num_batches) if num_epochs is None else num_epochs
     if num_epochs * num_batches > MOST:
         raise ValueError(
             f"num_epochs must make at most {MOST:,} steps; got num_epochs={num_epochs} with "
             f"{num_batches:,} minibatches each."
         )
-    return padded_rows(data, sample_weight), Plan(batch_size, num_batches, num_epochs)
+    return Plan(batch_size, num_batches, num_epochs)
 
 
 def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> int:
@@ -78,11 +112,15 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
     if batch_size is None:
         return min(BATCH_SIZE, num_slots)
     if batch_size > num_slots:
-        warn(
-            f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
-            f"with {num_rows} data points, all of which now make one batch."
-        )
+        _warn_of_batch_size(batch_size, num_rows)
     return min(batch_size, num_slots)
+
+
+def _warn_of_batch_size(batch_size: int, num_rows: int) -> None:
+    warn(
+        f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
+        f"with {num_rows} data points, all of which now make one batch."
+    )
 
 
 def draws_for(optimizer: Any, params: PyTree, num_samples: int | None, batch_size: int) -> int:
@@ -112,14 +150,37 @@ def optimizer_for(
             return optimizer
 
 
-def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> Compiled:
-    """The program of the steps: compiled quickly if that costs little or no speed."""
+def runner_of(
+    rows: Any, plan: Plan, optimizer: Any, params: PyTree, num_samples: int
+) -> Callable[..., tuple]:
+    """The function that takes steps: compiled quickly if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
     if optimizer == "natural":
         is_small = num_outcomes <= SMALL_STEP
     else:
         is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
-    return quick_steps if is_small else run_steps
+    if not isinstance(rows, Rows):
+        return rows.runner(is_small)
+    steps = quick_steps if is_small else run_steps
+    return partial(steps, rows=rows, batch_size=plan.batch_size)
+
+
+@contextmanager
+def reading(rows: Any) -> Iterator[None]:
+    """A block in which rows may be read ahead; an error in reading them carries the result so far.
+
+    Raises:
+        SourceError: With the posterior after the last good step, if there was one.
+    """
+    try:
+        yield
+    except SourceError as error:
+        if error.state is not None:
+            error.step, error.posterior = int(error.state.step), error.state.posterior()
+        raise
+    finally:
+        if not isinstance(rows, Rows):
+            rows.close()
 
 
 def _size(params: PyTree) -> int:
@@ -151,12 +212,18 @@ def posterior_at_the_end(
         return without(), "interrupted"
 
 
-def ending(run: Callable, rows: Rows, plan: Plan, start: Start) -> Callable:
+def ending(run: Callable, rows: Any, plan: Plan, start: Start) -> Callable:
     """A function from the last state to its posterior with the energy on the full data.
 
     A step on all rows reports that energy, so one more step gives it; otherwise a program of its
     own does, which is compiled while others are compiled and run.
     """
+    if not isinstance(rows, Rows):
+
+        def of_source(state: FitState) -> Posterior:
+            return dataclasses.replace(state.posterior(), energy=rows.energy(state))
+
+        return of_source
     if plan.batch_size == len(rows.sample_weight):
 
         def of_next_step(state: FitState) -> Posterior:
@@ -181,7 +248,7 @@ def _with_energy(state: FitState, rows: Rows) -> Posterior:
 def begin(
     checkpoint: Any,
     state: FitState,
-    rows: Rows,
+    rows: Any,
     plan: Plan,
     watch: Watch | ReplicaWatch,
     settings: dict[str, Any],
@@ -191,7 +258,7 @@ def begin(
     Args:
         checkpoint: A folder or a `Checkpoint`, or None.
         state: Before the first step.
-        rows: The data.
+        rows: The data, on the device or fed to it.
         plan: Of the run.
         watch: Of the run.
         settings: Further arguments that determine the result.

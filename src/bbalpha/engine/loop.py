@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.batches import Order, Rows, no_order, order_under_way
+from bbalpha.engine.batches import Rows, no_order, order_under_way
+from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.progress import progress_bar
@@ -52,7 +53,7 @@ class Start(NamedTuple):
     """Where a run begins, or goes on; if it has ended, why; and who saves it."""
 
     state: Any
-    order: Order
+    order: Any  # an `Order`, or whatever passes from one call to the next
     energies: np.ndarray  # of every epoch, zeros where there was none yet
     stopped: str | None = None
     keeper: Keeper | None = None
@@ -73,11 +74,16 @@ class Watch(Protocol):
 
 
 def start_at(
-    state: Any, rows: Rows, plan: Plan, energies: np.ndarray | None = None, stopped: Any = None
+    state: Any, rows: Any, plan: Plan, energies: np.ndarray | None = None, stopped: Any = None
 ) -> Start:
-    """The start of a run at the state, whose epochs so far had these energies."""
+    """The start of a run at the state, whose epochs so far had these energies.
+
+    Rows that are not in memory tell by `order_at` what passes between calls.
+    """
     if energies is None:
         energies = np.zeros((*state.step.shape, plan.num_epochs))
+    if not isinstance(rows, Rows):
+        return Start(state, rows.order_at(state, plan, energies), energies, stopped)
     epoch, place = divmod(int(np.max(state.step)), plan.num_batches)
     if place == 0:
         order = no_order(rows, plan.batch_size, state.step.shape)
@@ -87,7 +93,7 @@ def start_at(
 
 
 def train(
-    run: Callable[..., tuple[Any, Order, Any, Any]],
+    run: Callable[..., tuple[Any, Any, Any, Any]],
     start: Start,
     plan: Plan,
     watch: Watch,
@@ -125,6 +131,11 @@ def train(
         except KeyboardInterrupt:
             stopped = "interrupted"
             jax.block_until_ready(running)  # left running, it could crash the interpreter's exit
+        except SourceError as error:
+            error.state = state
+            if keeper:
+                keeper.save_if_due(state, energies, "interrupted")
+            raise
     if stopped == "terminated":
         signal.raise_signal(signal.SIGTERM)
         stopped = "interrupted"  # a handler of the user's has decided to go on

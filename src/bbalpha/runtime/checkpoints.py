@@ -19,7 +19,6 @@ from jaxtyping import PyTree
 
 from bbalpha.convergence import NOT_JUDGED, Movement
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.batches import Rows
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.loop import Start, start_at
 from bbalpha.files import model_file
@@ -118,7 +117,7 @@ class Keeper:
         for old in self.own[: -self.checkpoint.keep]:
             old.unlink(missing_ok=True)
 
-    def restored(self, start: Start, rows: Rows) -> Start:
+    def restored(self, start: Start, rows: Any) -> Start:
         """Where the newest readable checkpoint ended, or the start, now saved, if there is none.
 
         Damaged checkpoints stay where they are, because they may be somebody else's files.
@@ -189,7 +188,7 @@ class Keeper:
             )
 
     def _filled(
-        self, start: Start, rows: Rows, arrays: dict, record: dict[str, Any], path: Path
+        self, start: Start, rows: Any, arrays: dict, record: dict[str, Any], path: Path
     ) -> Start:
         """The run as it was."""
         plan, watches = self.watch.plan, _watches(self.watch)

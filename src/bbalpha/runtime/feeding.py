@@ -140,6 +140,26 @@ class Feed:
             ahead.close()
         return on_device(total, state.dtype)
 
+    def identity(self) -> PyTree:
+        """What determines the batches, but for the key: the data and how they are cut.
+
+        A source that has no `identity` of its own is known by its first and its last block.
+        """
+        source: Any = self.blocks.source
+        last = len(self.blocks.ends) - 1
+        known = source.identity() if hasattr(source, "identity") else self.blocks.read(last)
+        cut = (self.blocks.ends, self.batch_size, self.num_readers, self.window_blocks)
+        structure = str(jax.tree.structure(self.blocks.first))
+        return (known, self.blocks.first, structure, *cut)
+
+    def example(self) -> tuple[PyTree, np.ndarray]:
+        """Arrays of the shapes and types of a batch, and weights."""
+        shape = (self.batch_size,)
+        data = jax.tree.map(
+            lambda leaf: np.zeros((*shape, *leaf.shape[1:]), leaf.dtype), self.blocks.first
+        )
+        return data, np.zeros(shape)
+
     def close(self) -> None:
         """End the thread."""
         if self._ahead is not None:

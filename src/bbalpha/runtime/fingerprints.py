@@ -23,7 +23,7 @@ Facts = dict[str, Any]  # for JSON
 
 
 def fingerprint(
-    state: FitState, rows: Rows, plan: Plan, early_stopping: EarlyStopping | None, settings: Facts
+    state: FitState, rows: Any, plan: Plan, early_stopping: EarlyStopping | None, settings: Facts
 ) -> Facts:
     """What determines the result of a fit, by the names of its arguments.
 
@@ -32,7 +32,7 @@ def fingerprint(
 
     Args:
         state: Before the first step, of one run or of replicas.
-        rows: The data.
+        rows: The data, in memory or fed from a source.
         plan: The batches.
         early_stopping: A rule that may end the fit.
         settings: Further arguments that count.
@@ -40,8 +40,7 @@ def fingerprint(
     method, variables = state.method, state.variables
     return settings | {
         "params": digest((variables.q, method.layout.paths, method.layout.shapes)),
-        "data": digest(rows.data),
-        "sample_weight": digest((rows.sample_weight, rows.num_rows)),
+        **_facts_of_rows(rows),
         "key": digest(state.key),
         "alpha": digest(state.alpha),
         "prior": digest((state.prior, variables.log_prior_scale)),
@@ -60,11 +59,18 @@ def fingerprint(
     }
 
 
-def _text_of_step(state: FitState, rows: Rows, plan: Plan) -> str:
+def _facts_of_rows(rows: Any) -> Facts:
+    if isinstance(rows, Rows):
+        weights = digest((rows.sample_weight, rows.num_rows))
+        return {"data": digest(rows.data), "sample_weight": weights}
+    return {"data": digest(rows.identity())}
+
+
+def _text_of_step(state: FitState, rows: Any, plan: Plan) -> str:
     """The program of one step, for one replica if there are many."""
     if state.step.ndim:
         state = jax.tree.map(lambda leaf: leaf[0], state)
-    data, weights = rows.data, rows.sample_weight
+    data, weights = (rows.data, rows.sample_weight) if isinstance(rows, Rows) else rows.example()
     if weights.ndim == 2:
         data, weights = jax.tree.map(lambda leaf: leaf[0], (data, weights))
     data, weights = jax.tree.map(lambda leaf: leaf[: plan.batch_size], (data, weights))
