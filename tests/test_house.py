@@ -16,7 +16,8 @@ TESTS = ROOT / "tests"
 # An engine file imports only from the lines above its own.
 ENGINE = """
     forks leaving limits
-    arrays options shards
+    arrays options
+    shards
     checks clock compiling interrupts layout materialize optimizers progress special streams
     beta_ratio threefry
     batches cache draws noise

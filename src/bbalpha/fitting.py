@@ -23,6 +23,8 @@ from bbalpha.planning import (
     prepare_anywhere,
     reading,
     runner_of,
+    shared_by,
+    team_of_run,
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
@@ -170,19 +172,23 @@ def fit(
     check_likelihood(state, sample, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    run = runner_of(rows, plan, optimizer, params, num_samples)
-    watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
+    team = team_of_run()
+    judge = judge_of(state, plan, tolerance)
+    watch = Watch(plan, judge, early_stopping, team.of_leader(callback) if team else callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
-    start = begin(checkpoint, state, rows, plan, watch, settings)
+    start = begin(checkpoint, state, rows, plan, watch, settings, team)
+    rows, plan = shared_by(team, rows, plan)
+    run = runner_of(rows, plan, optimizer, params, num_samples, team)
     end = ending(run, rows, plan, start)
-    with reading(rows):
+    with reading(rows, start):
         state, energies, stopped = train(run, start, plan, watch, progress)
         state = watch.result(state, stopped)
         posterior, stopped = posterior_at_the_end(partial(end, state), state.posterior, stopped)
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
-    watch.warn(posterior.info)
+    if team is None or team.leads:
+        watch.warn(posterior.info)
     return posterior
 
 

@@ -23,6 +23,7 @@ from bbalpha.engine.limits import MOST
 from bbalpha.engine.loop import Plan, Start, start_at
 from bbalpha.engine.noise import samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
+from bbalpha.engine.shards import Failed
 from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.posterior import Posterior
 from bbalpha.state import FitState
@@ -151,7 +152,7 @@ def optimizer_for(
 
 
 def runner_of(
-    rows: Any, plan: Plan, optimizer: Any, params: PyTree, num_samples: int
+    rows: Any, plan: Plan, optimizer: Any, params: PyTree, num_samples: int, team: Any = None
 ) -> Callable[..., tuple]:
     """The function that takes steps: compiled quickly if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
@@ -162,15 +163,32 @@ def runner_of(
     if not isinstance(rows, Rows):
         return rows.runner(is_small)
     steps = quick_steps if is_small else run_steps
+    if team is not None:
+        steps = team.over(steps)
     return partial(steps, rows=rows, batch_size=plan.batch_size)
 
 
+def team_of_run() -> Any:
+    """The processes that have joined, if this one is not alone."""
+    if not jax.distributed.is_initialized():
+        return None
+    from bbalpha.runtime.team import team_of_all
+
+    return team_of_all()
+
+
+def shared_by(team: Any, rows: Any, plan: Plan) -> tuple[Any, Plan]:
+    """The rows that this process has a part in, and the plan for them."""
+    return (rows, plan) if team is None else team.share(rows, plan)
+
+
 @contextmanager
-def reading(rows: Any) -> Iterator[None]:
+def reading(rows: Any, start: Start) -> Iterator[None]:
     """A block in which rows may be read ahead; an error in reading them carries the result so far.
 
     Raises:
         SourceError: With the posterior after the last good step, if there was one.
+        ProcessError: Likewise, if another process was lost.
     """
     try:
         yield
@@ -178,6 +196,10 @@ def reading(rows: Any) -> Iterator[None]:
         if error.state is not None:
             error.step, error.posterior = int(error.state.step), error.state.posterior()
         raise
+    except Failed as failure:
+        from bbalpha.runtime.failures import process_error
+
+        raise process_error(failure, start) from None
     finally:
         if not isinstance(rows, Rows):
             rows.close()
@@ -231,6 +253,9 @@ def ending(run: Callable, rows: Any, plan: Plan, start: Start) -> Callable:
             return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
 
         return of_next_step
+    if start.team is not None:
+        on_team: Any = start.team
+        return partial(on_team.over(_with_energy, waits=True), rows=rows)
     wait = compile_ahead(_with_energy.program, start.state, rows)
 
     def of_all_rows(state: FitState) -> Posterior:
@@ -252,6 +277,7 @@ def begin(
     plan: Plan,
     watch: Watch | ReplicaWatch,
     settings: dict[str, Any],
+    team: Any = None,
 ) -> Start:
     """Where a run begins: at the state or, with a checkpoint of the same run, where that ended.
 
@@ -262,16 +288,21 @@ def begin(
         plan: Of the run.
         watch: Of the run.
         settings: Further arguments that determine the result.
+        team: The processes of the run, if there are several.
     """
-    start = start_at(state, rows, plan)
+    start = start_at(state if team is None else team.spreading(state), rows, plan)
     if checkpoint is None:
-        return start
+        return start._replace(team=team)
     from bbalpha.runtime.checkpoints import keeper_of
     from bbalpha.runtime.fingerprints import fingerprint
 
     rule = watch.early_stopping if isinstance(watch, Watch) else None
     keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, settings), watch)
-    return keeper.restored(start, rows)._replace(keeper=keeper)
+    keeper.writes = team is None or team.leads
+    start = keeper.restored(start, rows)._replace(keeper=keeper, team=team)
+    if team is not None:
+        team.check_start(start)
+    return start
 
 
 def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:

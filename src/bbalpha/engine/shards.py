@@ -15,8 +15,27 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
+from bbalpha.engine.arrays import library_of
+
 AXIS = "rows"  # of the mesh
 EVERYWHERE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
+
+
+class Failed(Exception):
+    """A process of several was lost, or they no longer agree.
+
+    Attributes:
+        reason: In a sentence.
+        writes: Whether this process saves the run.
+        state: Of the loop, after its last whole chunk.
+    """
+
+    state: Any = None
+
+    def __init__(self, reason: str, writes: bool):
+        self.reason = reason
+        self.writes = writes
+        super().__init__(reason)
 
 
 def mesh_of(devices: list[Any]) -> Mesh:
@@ -63,14 +82,19 @@ def padded(
     if missing == 0:
         return batch, weights
 
-    def repeated(leaf: Array) -> Array:
-        return jnp.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1), mode="edge")
+    numpy = library_of(batch)
 
-    return jax.tree.map(repeated, batch), jnp.pad(weights, (0, missing))
+    def repeated(leaf: Any) -> Any:
+        return numpy.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1), mode="edge")
+
+    return jax.tree.map(repeated, batch), numpy.pad(weights, (0, missing))
 
 
 def over(
-    mesh: Mesh, program: Callable[..., PyTree], failed: Callable[[Exception], Exception]
+    mesh: Mesh,
+    program: Callable[..., PyTree],
+    failed: Callable[[Exception], Exception],
+    wait: Callable[[], None] | None = None,
 ) -> Callable[..., PyTree]:
     """The program on the mesh: every process calls it with arrays of its own, equal on all.
 
@@ -80,10 +104,14 @@ def over(
         mesh: The devices of all processes.
         program: What to call.
         failed: Makes the error to raise of one that a device reports.
+        wait: Called after the program was compiled and before it runs, if it waits for others.
     """
 
     def call(*args: Any, **kwargs: Any) -> PyTree:
         args, kwargs = everywhere(mesh, (args, kwargs))
+        if wait is not None:
+            program.program.lower(*args, **kwargs).compile()
+            wait()
         try:
             return here(mesh, jax.block_until_ready(program(*args, **kwargs)))
         except (jax.errors.JaxRuntimeError, ValueError) as error:

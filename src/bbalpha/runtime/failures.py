@@ -19,6 +19,9 @@ from typing import Any
 
 import jax
 
+from bbalpha.engine.loop import Start
+from bbalpha.engine.shards import Failed
+
 EXIT_CODE = 75  # of a failure that another attempt may not meet, by a convention of mail systems
 FAILED = 1
 GRACE = 20.0  # seconds that an abort waits, beyond the time-out, for the main thread to save
@@ -38,6 +41,18 @@ class ProcessError(RuntimeError):
         self.step = step
         self.posterior = posterior
         super().__init__(message)
+
+
+def process_error(failure: Failed, start: Start) -> ProcessError:
+    """The error for users, with the result so far and where it was saved."""
+    if failure.state is None:
+        return ProcessError(failure.reason)
+    step = int(failure.state.step)
+    words = f"{failure.reason} The fit ended after {step:,} steps"
+    keeper: Any = start.keeper
+    if keeper is not None:
+        words += f"; the same call goes on from {keeper.checkpoint.folder}"
+    return ProcessError(f"{words}.", step, failure.state.posterior())
 
 
 class _Kept:

@@ -10,6 +10,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,11 +19,21 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from bbalpha.engine.loop import Failed
-from bbalpha.engine.shards import mesh_of
+from bbalpha.engine.batches import Rows
+from bbalpha.engine.loop import Plan, Start
+from bbalpha.engine.shards import (
+    Failed,
+    everywhere,
+    mesh_of,
+    over,
+    padded,
+    shared_out,
+    spread,
+)
 from bbalpha.runtime.failures import aborting
 from bbalpha.runtime.fingerprints import digest
 from bbalpha.runtime.roll_call import in_words
+from bbalpha.runtime.row_order import readers_of
 
 REASONS = (
     None,
@@ -58,7 +69,49 @@ class Team:
         """Whether this is process 0, which decides and writes."""
         return self.process == 0
 
-    def agreed(self, stopped: str | None, chunk: int, variables: PyTree) -> tuple[str | None, int]:
+    def of_leader(self, callback: Any) -> Any:
+        """The callback in process 0, and one that does nothing in all others."""
+        return callback if callback is None or self.leads else lambda *_: None
+
+    def spreading(self, state: Any) -> Any:
+        """The state, whose steps spread their rows over all devices."""
+        method = dataclasses.replace(state.method, mesh=self.mesh)
+        return dataclasses.replace(state, method=method)
+
+    def share(self, rows: Any, plan: Plan) -> tuple[Any, Plan]:
+        """The rows as this process has a part in them.
+
+        Of rows in memory that make one batch, it keeps its own; minibatches may need any row.
+        """
+        if not isinstance(rows, Rows):
+            rows.readers = readers_of(self.process, self.num_processes, rows.num_readers)
+            rows.to_device = partial(spread, self.mesh, axis=1)
+            rows.over = self.over
+            return rows, plan
+        if plan.batch_size < len(rows.sample_weight):
+            return everywhere(self.mesh, rows), plan
+        arrays = jax.tree.map(np.asarray, (rows.data, rows.sample_weight))
+        data, weights = shared_out(self.mesh, padded(self.mesh, *arrays))
+        return Rows(data, weights, rows.num_rows), plan._replace(batch_size=len(weights))
+
+    def check_start(self, start: Start) -> None:
+        """Raise unless all processes go on from the same checkpoint."""
+        if not self.is_same((start.state, start.stopped)):
+            raise ValueError(
+                "checkpoint must be a folder that every process sees, as they all go on from the "
+                f"same state; got step {int(start.state.step):,} in process {self.process}."
+            )
+
+    def over(self, program: Callable[..., Any], waits: bool = False) -> Callable[..., Any]:
+        """A program of all processes, called with arrays of this one, equal in all.
+
+        Args:
+            program: What to call.
+            waits: Whether to wait after compiling it, because it begins with a sum at once.
+        """
+        return over(self.mesh, program, self.failed, self.wait if waits else None)
+
+    def agreed(self, stopped: str | None, chunk: int, state: Any) -> tuple[str | None, int]:
         """Why to stop and how many steps to take next, as process 0 has it.
 
         A signal counts in whichever process it arrived.
@@ -68,7 +121,7 @@ class Team:
         """
         self.wait()
         compares = stopped is not None or self._turn % COMPARED_EVERY == 1
-        hashed = int(digest(variables)[:15], 16) if compares else 0
+        hashed = int(digest(state.variables)[:15], 16) if compares else 0
         words = [REASONS.index(stopped), chunk, compares, hashed >> 31, hashed % 2**31]
         found = self._gathered(np.array(words, np.int32))
         self._compare(found[found[:, 2] == 1])
