@@ -4,7 +4,7 @@ One module per command. A command prints its result to standard output and every
 standard error; a mistake of the user gets one sentence and exit code 2.
 
 Imports are deferred so that help and most refusals come at once. The modules of commands (`fit`,
-`predict`, `evaluate`, `inspect`, `compare`, `explore`) and what they share (`doors`, `header`,
+`predict`, `evaluate`, `inspect`, `compare`, `explore`, `launch`) and what they share (`doors`, `header`,
 `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A command first checks
 whatever needs neither; `inspect` is then done. Inside its function it then imports `bbalpha.tables`
 or `training_table`, which load pandas and pyarrow, and reads the table; after that come `saved`,
@@ -26,6 +26,7 @@ from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.explore import explore_table
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
+from bbalpha.cli.launch import launch_processes
 from bbalpha.cli.options import Quiet
 from bbalpha.cli.paths import check_output
 from bbalpha.cli.predict import predict_table
@@ -52,6 +53,7 @@ app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
 app.command("compare")(compare_table)
 app.command("explore")(explore_table)
+app.command("launch")(launch_processes)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -75,6 +77,7 @@ def _start(
     bbalpha evaluate houses.safetensors test.csv
     bbalpha compare houses.csv --target price
     bbalpha explore houses.csv --target price
+    bbalpha launch --processes 4 -- fit houses.csv --target price
 
     Compiled programs are kept in your folder for caches, so that later commands start sooner. The
     environment variable BBALPHA_CACHE_DIR names another folder; an empty value switches this off.

@@ -3,9 +3,14 @@
 import importlib.util
 import math
 import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
+from jax.experimental import multihost_utils
 
 from bbalpha.engine.checks import check_counts
 from bbalpha.runtime.failures import ProcessError, end_well
@@ -27,6 +32,7 @@ CLUSTERS = {
     "JOB_COMPLETION_INDEX": {"process_id": "JOB_COMPLETION_INDEX"},
 }
 TIMEOUT_FLAG = "--xla_cpu_collective_timeout_seconds"
+SUM_SHARE = 0.8  # of the time-out, for sums; then survivors can still be asked who they are
 LONGEST_END = 24 * 3600  # seconds that processes wait for the last one to end
 
 
@@ -89,6 +95,7 @@ def join_processes(
         if None not in place[:3]:
             call_roll(*place[:3], arrival_timeout)  # pyright: ignore[reportArgumentType]
         _initialize(place, cluster, timeout, arrival_timeout)
+        _meet()
     except Absent as error:
         raise ProcessError(str(error)) from None
 
@@ -176,11 +183,43 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
     return place
 
 
+def _meet() -> None:
+    """Connect all processes, by a first sum.
+
+    Raises:
+        Absent: If they cannot reach each other.
+    """
+    try:
+        with _without_output():
+            multihost_utils.sync_global_devices("bbalpha")
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        raise Absent(
+            "The processes cannot reach each other; the name of each machine must resolve, on that "
+            f"machine, to an address that the others can reach. Process {jax.process_index()} is "
+            f"on {socket.gethostname()}. {str(error).splitlines()[0]}"
+        ) from None
+
+
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Nothing is printed in the block, where gloo would greet on standard output."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def _set_timeout(timeout: float) -> None:
     """Let sums between processes fail after some seconds; a process that hangs never ends them."""
     flags = os.environ.get("XLA_FLAGS", "")
     if TIMEOUT_FLAG not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {TIMEOUT_FLAG}={math.ceil(timeout)}".strip()
+        seconds = math.ceil(SUM_SHARE * timeout)
+        os.environ["XLA_FLAGS"] = f"{flags} {TIMEOUT_FLAG}={seconds}".strip()
 
 
 def _initialize(place: Place, cluster: str | None, timeout: float, arrival: float) -> None:
