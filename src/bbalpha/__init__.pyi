@@ -48,6 +48,7 @@ from .replicas import fit_many
 from .runtime.sources import Source
 from .engine.chunks import SourceError
 from .runtime.parquet import ParquetRows
+from .runtime.moments import standardize_rows
 from .runtime.checkpoints import Checkpoint
 from .runtime.hosts import join_processes
 from .runtime.failures import ProcessError
@@ -136,6 +137,7 @@ __all__ = [
     "Source",
     "SourceError",
     "ParquetRows",
+    "standardize_rows",
     "Checkpoint",
     "join_processes",
     "ProcessError",

@@ -130,7 +130,7 @@ def standardize(
     weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
     check_weights(weights, (len(values),), "sample_weight")
     values, weights = values[weights > 0], weights[weights > 0]
-    unit = _power_of_two(np.asarray(np.abs(values).max(axis=0)))
+    unit = power_of_two(np.asarray(np.abs(values).max(axis=0)))
     values = values / unit  # exactly; squares of 1e200 or 1e-200 would be lost
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
@@ -366,7 +366,7 @@ def _check_range(label: str, array: AnyArray) -> None:
         )
 
 
-def _power_of_two(sizes: np.ndarray) -> np.ndarray:
+def power_of_two(sizes: np.ndarray) -> np.ndarray:
     """The largest power of two that does not exceed each size; 1 for zero."""
     return np.where(sizes > 0, np.ldexp(1.0, np.frexp(sizes)[1] - 1), 1.0)
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -223,6 +224,11 @@ def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:
 
 
 def _check_replicas(keys: Array, params: PyTree, data: PyTree, data_axis: int | None) -> None:
+    if isinstance(data, str | Path) or hasattr(data, "read") or hasattr(data, "get_fragments"):
+        raise TypeError(
+            f"data must be arrays in memory for replicas; got {type(data).__name__}. "
+            "Fit them one after another with bb.fit."
+        )
     if data_axis not in (None, 0):
         raise ValueError(f"data_axis must be None or 0; got data_axis={data_axis}.")
     trees = {"params": params} | ({} if data_axis is None else {"data": data})

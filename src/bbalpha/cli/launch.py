@@ -104,7 +104,9 @@ class Job:
     def attempt(self) -> Failure | None:
         """Start all processes and wait until they have ended; the first failure, if any."""
         with ExitStack() as stack:
-            logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(self.num_processes)]
+            logs = [
+                stack.enter_context(tempfile.TemporaryFile()) for _ in range(self.num_processes)
+            ]
             environment = _environment(self.num_processes)
             # In sessions of their own: Ctrl-C reaches them once, through this process.
             self.running = [
@@ -193,7 +195,9 @@ def _environment(num_processes: int) -> dict[str, str]:
     from bbalpha.engine.cache import use_compilation_cache
 
     folder = use_compilation_cache()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     defaults = {"NPROC": str(max(1, cores // num_processes))}
     if folder:
         defaults["JAX_COMPILATION_CACHE_DIR"] = str(folder)
@@ -223,4 +227,3 @@ def _show_end(log: IO[bytes], process: int) -> None:
     log.seek(0)
     for line in log.read().decode(errors="backslashreplace").splitlines()[-LAST_LINES:]:
         note(f"[{process}] {line}")
-

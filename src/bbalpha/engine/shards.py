@@ -69,9 +69,9 @@ def summed(
     # Without the check of what varies, a derivative is summed once, at the arguments; with it, where
     # they first meet the rows, and so once for each draw.
     specs = (SPREAD, *(EVERYWHERE for _ in shared))
-    return jax.shard_map(of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False)(
-        rows, *shared
-    )
+    return jax.shard_map(
+        of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
+    )(rows, *shared)
 
 
 def padded(

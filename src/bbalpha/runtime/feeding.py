@@ -24,7 +24,7 @@ from bbalpha.runtime.sources import Blocks
 
 MOST_READERS = 32
 WINDOW_BYTES = 2**22  # of the rows that a reader shuffles together, or one block if that is more
-MOST_BYTES = 2**28  # of the windows of all readers
+MOST_BYTES = 2**27  # of the windows of all readers
 CHUNK_BYTES, CHUNK_ROWS = 2**24, 2**17  # the most of a chunk
 FEWEST_STEPS = 16  # of a chunk, even if that is more than an epoch
 NUM_AHEAD = 2  # chunks that wait
@@ -54,7 +54,8 @@ class Feed:
     Attributes:
         blocks: The source, checked.
         batch_size: B.
-        num_readers: V; by default as many as divide B and as memory holds, up to 32.
+        num_readers: V; by default the largest power of two that divides B, up to 32, to the number
+            of blocks, and to what holds the windows of all readers in 128 MiB.
         readers: Those of this process; by default all.
         to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
         over: Makes a program of one process a program of all.
@@ -62,9 +63,9 @@ class Feed:
     >>> import numpy as np
     >>> from bbalpha.runtime.feeding import Feed
     >>> from bbalpha.runtime.sources import ArrayRows, Blocks
-    >>> feed = Feed(Blocks(ArrayRows(np.arange(10.0))), batch_size=4)
+    >>> feed = Feed(Blocks(ArrayRows(np.arange(10.0), block_rows=5)), batch_size=4)
     >>> feed.num_readers, feed.num_batches
-    (4, 3)
+    (2, 3)
     >>> batches = feed.batches(jax.random.key(0), begin=0, num_steps=3)
     >>> batches.leaves[0].shape, batches.weights.sum(axis=1).tolist()
     ((3, 4), [10.0, 10.0, 10.0])
@@ -84,7 +85,8 @@ class Feed:
         block_bytes = float(np.mean(sizes)) * blocks.row_bytes
         self.window_blocks = max(1, int(WINDOW_BYTES / block_bytes))
         window_bytes = float(np.max(sizes)) * blocks.row_bytes * self.window_blocks
-        self.num_readers = num_readers or _num_readers(batch_size, window_bytes)
+        most = min(MOST_READERS, len(sizes), int(MOST_BYTES / window_bytes))
+        self.num_readers = num_readers or _num_readers(batch_size, max(1, most))
         self.readers = range(self.num_readers) if readers is None else readers
         self.to_device = to_device
         self.over: Callable[..., Callable[..., Any]] = lambda program, waits=False: program
@@ -115,7 +117,7 @@ class Feed:
 
     def batches(self, key: Key[Array, ""], begin: int, num_steps: int) -> Batches:
         """The batches of some steps: this process's part of them."""
-        return next(self._all_batches(self.order(key), begin, num_steps))
+        return next(self._chunks(self.order(key), begin, num_steps))
 
     def runner(self, is_quick: bool) -> Callable[..., tuple]:
         """A function that takes steps, as `run_steps` does."""
@@ -128,7 +130,8 @@ class Feed:
 
     def energy(self, state: Any) -> Array:
         """The energy on all rows, with the draws of the next step."""
-        total, ahead = 0.0, self._start(state, 0)
+        self.close()  # its memory is free before this takes more
+        total, ahead = 0.0, self._start(state, 0, self.num_batches)
         energies_of = self.over(energies_of_chunk, waits=True)
         try:
             for begin in range(0, self.num_batches, self.num_steps):
@@ -171,23 +174,23 @@ class Feed:
 
     def _run(
         self, program: Callable, state: Any, order: np.ndarray, num_steps: Array
-    ) -> tuple[Any, np.ndarray, np.ndarray, bool]:
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         step = int(state.step)
         first, place = divmod(step, self.num_batches)
-        end, finite = step + int(num_steps), True
-        sums = np.zeros(CHUNK_EPOCHS + 1)
+        end = step + int(num_steps)
+        sums = np.zeros(CHUNK_EPOCHS + 1, state.dtype)
         sums[0] = order if place else 0.0
         while True:
             batches, chunk = self._chunk_at(state, step)
             count = min(end, batches.end) - step
             state, energies, finite = program(state, chunk, on_device(count))
             taken = slice(step - batches.begin, step - batches.begin + count)
-            parts = np.asarray(energies, np.float64)[taken] * batches.shares[taken]
+            parts = np.asarray(energies)[taken] * batches.shares[taken].astype(state.dtype)
             # One after another, so that sums do not depend on where chunks and calls begin.
             np.add.at(sums, np.arange(step, step + count) // self.num_batches - first, parts)
             step += count
             if step >= end or not finite:
-                return state, sums[end // self.num_batches - first], sums, finite
+                return state, np.asarray(sums[end // self.num_batches - first]), sums, finite
 
     def _chunk_at(self, state: Any, step: int) -> tuple[Batches, Chunk]:
         """The chunk that holds a step, laid out ahead if steps follow each other."""
@@ -202,8 +205,8 @@ class Feed:
         self._chunk = batches, self._on_device(batches)
         return self._chunk
 
-    def _start(self, state: Any, step: int) -> "_Ahead":
-        return _Ahead(self._all_batches(self.order(state.key), step, self.num_steps))
+    def _start(self, state: Any, step: int, end: int | None = None) -> "_Ahead":
+        return _Ahead(self._chunks(self.order(state.key), step, self.num_steps, end))
 
     def _on_device(self, batches: Batches) -> Chunk:
         structure = jax.tree.structure(self.blocks.first)
@@ -211,38 +214,42 @@ class Feed:
         data, weights = self.to_device((data, batches.weights))
         return Chunk(on_device(np.int32(batches.begin)), data, weights)
 
-    def _all_batches(self, order: RowOrder, begin: int, num_steps: int) -> Iterator[Batches]:
-        """Chunk after chunk, without end."""
+    def _chunks(
+        self, order: RowOrder, begin: int, num_steps: int, end: int | None = None
+    ) -> Iterator[Batches]:
+        """The batches of all steps from one on, `num_steps` at a time; the last may reach on."""
+        shape = (num_steps, len(self.readers), order.share)
+        flat = (num_steps, len(self.readers) * order.share)
         first = jax.tree.leaves(self.blocks.first)
-        share, sizes = order.share, order.batch_sizes
         epoch, place = divmod(begin, order.num_batches)
         streams = self._streams(order, epoch, place)
-        while True:
-            shape = (num_steps, len(self.readers), share)
-            leaves = [np.empty((*shape, *leaf.shape[1:]), leaf.dtype) for leaf in first]
+        while end is None or begin < end:
+            leaves = [np.zeros((*shape, *leaf.shape[1:]), leaf.dtype) for leaf in first]
             weights = np.zeros(shape, jax.dtypes.canonicalize_dtype(float))
-            shares = np.empty(num_steps)
+            shares = np.zeros(num_steps)
             done = 0
             while done < num_steps:
                 count = min(num_steps - done, order.num_batches - place)
                 some = slice(done, done + count)
-                for at, (reader, stream) in enumerate(zip(self.readers, streams, strict=True)):
-                    rows = stream.take(count * share)
-                    for leaf, values in zip(leaves, rows, strict=True):
-                        leaf[some, at] = values.reshape(count, share, *leaf.shape[3:])
-                    places = place * share + np.arange(count * share)
-                    weights[some, at] = (places < order.length(reader)).reshape(count, share)
-                batch_sizes = sizes[place : place + count]
-                weights[some] *= (order.num_rows / batch_sizes)[:, None, None]
-                shares[some] = batch_sizes / order.num_rows
+                for at, stream in enumerate(streams):
+                    stream.fill([leaf[some, at] for leaf in leaves])
+                shares[some] = order.batch_sizes[place : place + count] / order.num_rows
+                weights[some] = self._weights(order, place, count)
                 done, place = done + count, place + count
                 if place == order.num_batches:
                     epoch, place = epoch + 1, 0
                     streams = self._streams(order, epoch, place)
-            flat = (num_steps, len(self.readers) * share)
             leaves = [leaf.reshape(*flat, *leaf.shape[3:]) for leaf in leaves]
             yield Batches(begin, leaves, weights.reshape(flat), shares)
             begin += num_steps
+
+    def _weights(self, order: RowOrder, place: int, count: int) -> np.ndarray:
+        """N/|S| for the rows of some batches of an epoch, of shape (steps, readers, rows)."""
+        lengths = np.array([order.length(reader) for reader in self.readers])
+        places = (place * order.share + np.arange(count * order.share)).reshape(count, 1, -1)
+        batch_sizes = order.batch_sizes[place : place + count]
+        scales = (order.num_rows / batch_sizes)[:, None, None]
+        return np.where(places < lengths[:, None], scales, 0.0)
 
     def _streams(self, order: RowOrder, epoch: int, place: int) -> list["_Stream"]:
         begin = place * order.share
@@ -258,18 +265,20 @@ class _Stream:
         self.data: list[np.ndarray] = jax.tree.leaves(blocks.first)
         self.turn = np.zeros(0, np.int64)  # the rows of the window that are left
 
-    def take(self, count: int) -> list[np.ndarray]:
-        """The next rows, followed by padding if there are no more."""
-        found = [np.empty((count, *leaf.shape[1:]), leaf.dtype) for leaf in self.data]
-        done = 0
+    def fill(self, leaves: list[np.ndarray]) -> None:
+        """Fill arrays of shape (steps, rows, …) with the next rows, then with padding."""
+        steps, share = leaves[0].shape[:2]
+        done, count = 0, steps * share
+        rows = [np.empty((count, *leaf.shape[2:]), leaf.dtype) for leaf in leaves]
         while done < count:
             if not len(self.turn) and not self._next_window():
                 self.turn = np.zeros(count - done, np.int64)  # padding: any row will do
             some, self.turn = self.turn[: count - done], self.turn[count - done :]
-            for leaf, values in zip(found, self.data, strict=True):
-                np.take(values, some, axis=0, out=leaf[done : done + len(some)], mode="clip")
+            for row, values in zip(rows, self.data, strict=True):
+                np.take(values, some, axis=0, out=row[done : done + len(some)], mode="clip")
             done += len(some)
-        return found
+        for leaf, row in zip(leaves, rows, strict=True):
+            leaf[...] = row.reshape(leaf.shape)
 
     def _next_window(self) -> bool:
         part = next(self.rest, None)
@@ -300,9 +309,8 @@ def _joined(leaves: Sequence[np.ndarray]) -> np.ndarray:
     return leaves[0] if len(leaves) == 1 else np.concatenate(leaves)
 
 
-def _num_readers(batch_size: int, window_bytes: float) -> int:
-    """The largest power of two that divides B and whose windows fit."""
-    most = max(1, min(MOST_READERS, int(MOST_BYTES / window_bytes)))
+def _num_readers(batch_size: int, most: int) -> int:
+    """The largest power of two that divides B and is at most `most`."""
     return math.gcd(batch_size, 2 ** (most.bit_length() - 1))
 
 

@@ -166,9 +166,7 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
     try:
         from jax._src.clusters import ClusterEnv  # jax has no public name for what it detects
 
-        found = ClusterEnv.auto_detect_unset_distributed_params(
-            *place, cluster, math.ceil(timeout)
-        )
+        found = ClusterEnv.auto_detect_unset_distributed_params(*place, cluster, math.ceil(timeout))
     except (ImportError, AttributeError):  # jax then finds it when it starts
         return place if cluster or any(mark in os.environ for mark in CLUSTERS) else None
     place = Place(*found)

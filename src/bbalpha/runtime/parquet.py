@@ -180,8 +180,10 @@ def _files_of(path: Any) -> tuple[Any, list[str]]:
     kind = getattr(getattr(path, "format", None), "default_extname", None)
     if not isinstance(path, pyarrow.dataset.FileSystemDataset) or kind != "parquet":
         raise TypeError(f"data must be a dataset of Parquet files; got {type(path).__name__}.")
-    if path.count_rows() != sum(part.count_rows() for part in path.get_fragments()):
-        raise ValueError("data must be a dataset without a filter; write the rows to files first.")
+    try:
+        path.get_fragments()
+    except ValueError:
+        raise ValueError("data must be a dataset without a filter; write its rows first.") from None
     return path.filesystem, path.files
 
 

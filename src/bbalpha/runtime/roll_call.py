@@ -44,7 +44,9 @@ def _listen(address: str, num_processes: int, deadline: float, timeout: float) -
         while len(present) < num_processes - 1 and problem is None:
             guest = _next_guest(server, deadline)
             if guest is None:
-                problem = _missing(set(range(1, num_processes)) - set(present), num_processes, timeout)
+                problem = _missing(
+                    set(range(1, num_processes)) - set(present), num_processes, timeout
+                )
                 break
             stack.enter_context(guest)
             found = _read(guest)
@@ -58,7 +60,9 @@ def _listen(address: str, num_processes: int, deadline: float, timeout: float) -
                     f"num_processes={num_processes} in process 0 and {count} in process {number}."
                 )
             elif number in present and not _has_left(present[number]):
-                problem = f"process_id must differ between processes; got process_id={number} twice."
+                problem = (
+                    f"process_id must differ between processes; got process_id={number} twice."
+                )
             else:
                 present[number] = guest
         for guest in guests:
@@ -101,7 +105,9 @@ def host_and_port(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) < 2**16):
-        raise ValueError(f"address must be a host and a port, as host:1234; got address={address!r}.")
+        raise ValueError(
+            f"address must be a host and a port, as host:1234; got address={address!r}."
+        )
     return host.strip("[]"), int(port)
 
 

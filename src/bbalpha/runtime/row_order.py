@@ -19,7 +19,7 @@ from jaxtyping import Array, Key
 from bbalpha.engine import streams, threefry
 
 NUM_ROUNDS = 8  # of the Feistel network
-READER_SHARE, WINDOW_SHARE = 2**31, 2**30  # numbers of keys, apart from those of the rounds
+WINDOWS = 2**31  # where the numbers of their keys begin, apart from those of the rounds
 
 
 class Window(NamedTuple):
@@ -124,13 +124,13 @@ class RowOrder:
         inner = self.block_ends[(self.block_ends > low) & (self.block_ends < high)]
         bounds = np.concatenate([[low], inner, [high]]) if high > low else np.array([low])
         starts, sizes = bounds[:-1], np.diff(bounds)
-        key = folded(folded(folded(self.key, streams.ORDER), epoch), READER_SHARE + reader)
+        key = folded(folded(folded(self.key, streams.ORDER), epoch), reader)
         turn = permuted(np.arange(len(starts)), len(starts), key)
         starts, sizes = starts[turn], sizes[turn]
+        firsts = range(0, len(starts), self.window_blocks)
         windows, begin = [], 0
-        for first in range(0, len(starts), self.window_blocks):
+        for first, window_key in zip(firsts, keys_of(key, len(firsts), WINDOWS), strict=True):
             some = slice(first, first + self.window_blocks)
-            window_key = folded(key, WINDOW_SHARE + first)
             windows.append(Window(begin, starts[some], sizes[some], window_key))
             begin += windows[-1].num_rows
         return windows
@@ -217,15 +217,17 @@ def permuted(places: np.ndarray, num: int, key: np.ndarray) -> np.ndarray:
     >>> int(permuted(np.array([10**12]), 10**12 + 1, key)[0]) <= 10**12
     True
     """
+    if num == 1:
+        return np.zeros(np.shape(places), np.int64)
     half = -(-max(2, int(num - 1).bit_length()) // 2)
-    keys = [folded(key, number) for number in range(NUM_ROUNDS)]
+    keys = keys_of(key, NUM_ROUNDS)
     found = _through_network(np.asarray(places, np.uint64), half, keys)
     while len(outside := np.flatnonzero(found >= num)):
         found[outside] = _through_network(found[outside], half, keys)
     return found.astype(np.int64)
 
 
-def _through_network(places: np.ndarray, half: int, keys: list[np.ndarray]) -> np.ndarray:
+def _through_network(places: np.ndarray, half: int, keys: np.ndarray) -> np.ndarray:
     shift, mask = np.uint64(half), np.uint64(2**half - 1)
     left, right = places >> shift, places & mask
     for key in keys:
@@ -251,6 +253,12 @@ def lots(key: np.ndarray, num: int) -> np.ndarray:
 def folded(key: np.ndarray, number: int) -> np.ndarray:
     """The words of the key that `jax.random.fold_in` makes."""
     return np.concatenate(threefry.words_on_host(key, np.array([number], np.uint32)))
+
+
+def keys_of(key: np.ndarray, num: int, first: int = 0) -> np.ndarray:
+    """Keys for many consecutive numbers, each as `folded` makes it."""
+    numbers = first + np.arange(num, dtype=np.uint32)
+    return np.stack(threefry.words_on_host(key, numbers.astype(np.uint32)), axis=-1)
 
 
 def words_of_key(key: Key[Array, ""]) -> np.ndarray:

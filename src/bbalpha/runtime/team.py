@@ -249,5 +249,3 @@ def _client() -> Any:
     client = global_state.client
     names = ("wait_at_barrier", "key_value_set", "key_value_dir_get")
     return client if all(hasattr(client, name) for name in names) else None
-
-
