@@ -14,7 +14,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -102,10 +101,8 @@ def timed_fit(folder, num_steps):
     import resource
 
     import jax
-    import numpy as np
 
     import bbalpha as bb
-    from bbalpha.engine import shards
 
     sizes = (NUM_COLUMNS, HIDDEN, 1)
     times, before = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -119,7 +116,6 @@ def timed_fit(folder, num_steps):
 
     start = bb.init_mlp(sizes, key=jax.random.key(0))
     num_epochs = max(2, num_steps * BATCH_SIZE // NUM_ROWS)
-    begun = sum(os.times()[:2])
     bb.fit(
         log_likelihood,
         start,
@@ -147,7 +143,6 @@ def timed_fit(folder, num_steps):
             ),
             flush=True,
         )
-    del begun, shards, np
 
 
 # Scaling
@@ -358,5 +353,4 @@ def children(number):
 
 
 if __name__ == "__main__":
-    socket.setdefaulttimeout(None)
     main()

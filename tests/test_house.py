@@ -46,6 +46,8 @@ DEFERRED = {
     ("planning", "runtime/feeding"),
     ("planning", "runtime/sources"),
     ("planning", "runtime/fingerprints"),
+    ("planning", "runtime/failures"),
+    ("planning", "runtime/team"),
     ("interfaces/explorable", "explorer/exploring"),
 }
 

@@ -24,7 +24,6 @@ from bbalpha.planning import (
     reading,
     runner_of,
     shared_by,
-    team_of_run,
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
@@ -172,13 +171,11 @@ def fit(
     check_likelihood(state, sample, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    team = team_of_run()
-    judge = judge_of(state, plan, tolerance)
-    watch = Watch(plan, judge, early_stopping, team.of_leader(callback) if team else callback)
+    watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
-    start = begin(checkpoint, state, rows, plan, watch, settings, team)
-    rows, plan = shared_by(team, rows, plan)
-    run = runner_of(rows, plan, optimizer, params, num_samples, team)
+    start = begin(checkpoint, state, rows, plan, watch, settings)
+    rows, plan = shared_by(start.team, rows, plan)
+    run = runner_of(rows, plan, optimizer, params, num_samples, start.team)
     end = ending(run, rows, plan, start)
     with reading(rows, start):
         state, energies, stopped = train(run, start, plan, watch, progress)
@@ -187,8 +184,7 @@ def fit(
     posterior = dataclasses.replace(posterior, info=watch.info(state, energies, stopped))
     if stopped == "non-finite":
         raise NonFiniteEnergyError(int(state.step), posterior)
-    if team is None or team.leads:
-        watch.warn(posterior.info)
+    watch.warn(posterior.info)
     return posterior
 
 

@@ -168,15 +168,6 @@ def runner_of(
     return partial(steps, rows=rows, batch_size=plan.batch_size)
 
 
-def team_of_run() -> Any:
-    """The processes that have joined, if this one is not alone."""
-    if not jax.distributed.is_initialized():
-        return None
-    from bbalpha.runtime.team import team_of_all
-
-    return team_of_all()
-
-
 def shared_by(team: Any, rows: Any, plan: Plan) -> tuple[Any, Plan]:
     """The rows that this process has a part in, and the plan for them."""
     return (rows, plan) if team is None else team.share(rows, plan)
@@ -277,7 +268,6 @@ def begin(
     plan: Plan,
     watch: Watch | ReplicaWatch,
     settings: dict[str, Any],
-    team: Any = None,
 ) -> Start:
     """Where a run begins: at the state or, with a checkpoint of the same run, where that ended.
 
@@ -288,8 +278,8 @@ def begin(
         plan: Of the run.
         watch: Of the run.
         settings: Further arguments that determine the result.
-        team: The processes of the run, if there are several.
     """
+    team = _team_of(watch)
     start = start_at(state if team is None else team.spreading(state), rows, plan)
     if checkpoint is None:
         return start._replace(team=team)
@@ -303,6 +293,18 @@ def begin(
     if team is not None:
         team.check_start(start)
     return start
+
+
+def _team_of(watch: Watch | ReplicaWatch) -> Any:
+    """The processes that have joined, if this one is not alone; each trains its own replicas."""
+    if isinstance(watch, ReplicaWatch) or not jax.distributed.is_initialized():
+        return None
+    from bbalpha.runtime.team import team_of_all
+
+    team = team_of_all()
+    if team is not None and not team.leads:
+        watch.follow()
+    return team
 
 
 def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:

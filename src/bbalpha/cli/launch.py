@@ -40,8 +40,8 @@ def launch_processes(
         list[str],
         typer.Argument(
             metavar="-- COMMAND ...",
-            help='A command of bbalpha, such as "fit houses.csv --target price", or any other, such '
-            'as "python train.py".',
+            help='A command of bbalpha, such as "fit houses.csv --target price", or any other, '
+            'such as "python train.py".',
         ),
     ],
     processes: Annotated[
@@ -193,12 +193,10 @@ def _whole_command(command: list[str], restarts: int, stack: ExitStack) -> list[
 def _environment(num_processes: int) -> dict[str, str]:
     """The variables by which processes find each other, share the cores and compiled programs."""
     from bbalpha.engine.cache import use_compilation_cache
+    from bbalpha.runtime.fingerprints import cores
 
     folder = use_compilation_cache()
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    defaults = {"NPROC": str(max(1, cores // num_processes))}
+    defaults = {"NPROC": str(max(1, cores() // num_processes))}
     if folder:
         defaults["JAX_COMPILATION_CACHE_DIR"] = str(folder)
         defaults["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"

@@ -66,8 +66,8 @@ def summed(
     def of_shard(rows: PyTree, *shared: PyTree) -> PyTree:
         return jax.lax.psum(function(rows, *shared), AXIS)
 
-    # Without the check of what varies, a derivative is summed once, at the arguments; with it, where
-    # they first meet the rows, and so once for each draw.
+    # Without the check of what varies, a derivative is summed once, at the arguments; with it,
+    # where they first meet the rows, and so once for each draw.
     specs = (SPREAD, *(EVERYWHERE for _ in shared))
     return jax.shard_map(
         of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False

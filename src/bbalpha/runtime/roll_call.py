@@ -150,7 +150,7 @@ def _read(guest: socket.socket) -> tuple[int, int] | None:
         number, count = _line(guest) or []
     except (OSError, ValueError, TypeError):
         return None
-    is_ours = isinstance(number, int) and isinstance(count, int) and 0 < number
+    is_ours = isinstance(number, int) and isinstance(count, int) and number > 0
     return (number, count) if is_ours else None
 
 

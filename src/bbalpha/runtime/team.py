@@ -69,10 +69,6 @@ class Team:
         """Whether this is process 0, which decides and writes."""
         return self.process == 0
 
-    def of_leader(self, callback: Any) -> Any:
-        """The callback in process 0, and one that does nothing in all others."""
-        return callback if callback is None or self.leads else lambda *_: None
-
     def spreading(self, state: Any) -> Any:
         """The state, whose steps spread their rows over all devices."""
         method = dataclasses.replace(state.method, mesh=self.mesh)
@@ -221,8 +217,9 @@ class Team:
             try:
                 client.key_value_set(f"{name}/{self.process}", "here", allow_overwrite=True)
                 time.sleep(ROLL_CALL)
-                for key, _ in client.key_value_dir_get(name):
-                    found.add(int(key.rpartition("/")[2]))
+                keys = [key for key, _ in client.key_value_dir_get(name)]
+                # Whoever answered this runs in process 0.
+                found.update({0}, (int(key.rpartition("/")[2]) for key in keys))
             except Exception:
                 found.clear()
             done.set()
@@ -241,7 +238,7 @@ def team_of_all() -> Team | None:
 
 
 def _client() -> Any:
-    """jax's connection to the process that coordinates, which has no public name; None without."""
+    """The connection to jax's coordinator, which has no public name; None without one."""
     try:
         from jax._src.distributed import global_state
     except ImportError:
