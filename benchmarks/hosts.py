@@ -23,6 +23,7 @@ from pathlib import Path
 NUM_PROCESSES = 4
 NETWORK = "10.213.77"  # of the namespaces
 BRIDGE, PREFIX = "bbalpha0", "bbalpha-host"
+KINDS = ("killed", "stopped", "cut off")
 LIMIT = 15.0  # seconds in which survivors must have ended
 PATIENCE = 180.0  # seconds in which a fit must have begun
 NUM_ROWS, NUM_COLUMNS, HIDDEN, BATCH_SIZE, NUM_SAMPLES = 40_000, 50, 100, 1024, 16
@@ -37,6 +38,7 @@ def main():
     parser.add_argument("--worker", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--timed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--largest", type=int, default=NUM_PROCESSES)
     options = parser.parse_args()
     if options.worker:
@@ -44,7 +46,7 @@ def main():
     if options.scaling:
         scaling(options.steps, options.largest)
     if options.failures:
-        failures()
+        failures(options.kinds)
     if options.restarts:
         restarts()
 
@@ -180,8 +182,8 @@ def timed_job(folder, count, num_steps):
 # Failures
 
 
-def failures():
-    for kind in ("killed", "stopped", "cut off"):
+def failures(kinds):
+    for kind in kinds:
         for victim in (2, 0):
             with tempfile.TemporaryDirectory() as folder, namespaces(NUM_PROCESSES) as names:
                 report(kind, victim, *fail(Path(folder), names, kind, victim))
@@ -291,7 +293,8 @@ def namespaces(count):
             (hosts / name / "hosts").write_text(f"127.0.0.1 localhost\n{address} {name}\n")
         yield names
     finally:
-        for name in names:
+        for number, name in enumerate(names):
+            subprocess.run(["ip", "link", "delete", f"{BRIDGE}.{number}"], capture_output=True)
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
             (hosts / name / "hosts").unlink(missing_ok=True)
             with contextlib.suppress(OSError):

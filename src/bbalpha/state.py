@@ -110,6 +110,11 @@ class FitState(eqx.Module):
         return self.alpha.dtype
 
     @property
+    def mesh(self) -> Mesh | None:
+        """The devices that share the rows of a batch, if there are several."""
+        return self.method.mesh
+
+    @property
     def resample_every(self) -> int:
         """M, how many steps share the same noise."""
         return self.method.resample_every
@@ -150,7 +155,7 @@ class FitState(eqx.Module):
             weights: how many data points each of them stands for; N/|S| each by default.
         """
         shared = (self, self.variables, self.noise_at(self.step), self.last_alpha)
-        return summed(self.method.mesh, _energy, _with_weights(self, batch, weights), *shared)
+        return summed(self.mesh, _energy, _with_weights(self, batch, weights), *shared)
 
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
@@ -161,7 +166,7 @@ class FitState(eqx.Module):
         if self.is_natural and self.method.alpha_schedule is None:
             alpha = alpha * self.optimizer_state.share_of_alpha
 
-        mesh, rows = self.method.mesh, _with_weights(self, batch, weights)
+        mesh, rows = self.mesh, _with_weights(self, batch, weights)
 
         def energy_of(variables: Variables, noise: Noise = noise) -> Float[Array, ""]:
             return summed(mesh, _energy, rows, self, variables, noise, alpha)
@@ -226,12 +231,12 @@ def _with_weights(
     state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None
 ) -> tuple[PyTree, Float[Array, " batch"] | None]:
     """The batch with its weights, as it can be spread over devices if there are several."""
-    if state.method.mesh is None:
+    if state.mesh is None:
         return batch, weights
     if weights is None:
         num_rows = len(jax.tree.leaves(batch)[0])
         weights = jnp.full(num_rows, state.num_data / num_rows, state.dtype)
-    return padded(state.method.mesh, batch, weights)
+    return padded(state.mesh, batch, weights)
 
 
 def _energy(

@@ -74,6 +74,13 @@ def summed(
     )(rows, *shared)
 
 
+def whole(mesh: Mesh | None, tree: PyTree) -> PyTree:
+    """Arrays inside a program that every device is to have whole."""
+    if mesh is None:
+        return tree
+    return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, EVERYWHERE))
+
+
 def padded(
     mesh: Mesh, batch: PyTree, weights: Float[Array, " batch"]
 ) -> tuple[PyTree, Float[Array, " batch"]]:
