@@ -92,7 +92,7 @@ def test_steps_on_a_mesh_are_those_of_one_device(mesh, optimizer, batch_size):
 
 
 def test_a_derivative_through_a_sum_over_shards_is_that_of_the_sum(mesh):
-    rows, weights = jnp.arange(6.0).reshape(6, 1), jnp.arange(3.0)[:1]
+    rows, weights = jnp.arange(6.0).reshape(6, 1), jnp.ones((1, 1))
 
     def total(rows, weights):
         return jnp.sum(jnp.sin(rows * weights))

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
-from bbalpha.engine.arrays import library_of
+from bbalpha.engine.arrays import AnyArray, library_of
 
 AXIS = "rows"  # of the mesh
 EVERYWHERE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
@@ -81,9 +81,7 @@ def whole(mesh: Mesh | None, tree: PyTree) -> PyTree:
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, EVERYWHERE))
 
 
-def padded(
-    mesh: Mesh, batch: PyTree, weights: Float[Array, " batch"]
-) -> tuple[PyTree, Float[Array, " batch"]]:
+def padded(mesh: Mesh, batch: PyTree, weights: AnyArray) -> tuple[PyTree, AnyArray]:
     """The batch with its last row repeated at weight 0, so that devices have equally many rows."""
     missing = -len(weights) % mesh.size
     if missing == 0:

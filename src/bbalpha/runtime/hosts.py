@@ -51,8 +51,8 @@ def join_processes(
     process_id: int | None = None,
     *,
     cluster: str | None = None,
-    timeout: float = 10.0,
-    arrival_timeout: float = 300.0,
+    timeout: float | int = 10.0,
+    arrival_timeout: float | int = 300.0,
 ) -> None:
     """Join other processes; `fit` then spreads the rows of every batch over all of them.
 
@@ -89,6 +89,7 @@ def join_processes(
         return
     if jax.distributed.is_initialized():
         raise RuntimeError("join_processes must be called once; this process has joined already.")
+    _check_unused()
     _set_timeout(timeout)
     end_well(timeout)
     try:
@@ -181,6 +182,16 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
     return place
 
 
+def _check_unused() -> None:
+    """Raise if jax has looked for its devices, among which those of others would be missing."""
+    try:
+        from jax._src.xla_bridge import backends_are_initialized
+    except ImportError:  # jax says it itself, in its own words
+        return
+    if backends_are_initialized():
+        raise RuntimeError("join_processes must be called before anything else that uses jax.")
+
+
 def _meet() -> None:
     """Connect all processes, by a first sum.
 
@@ -221,30 +232,19 @@ def _set_timeout(timeout: float) -> None:
 
 
 def _initialize(place: Place, cluster: str | None, timeout: float, arrival: float) -> None:
-    """Start jax's own coordination.
-
-    Raises:
-        RuntimeError: If jax has been used before.
-    """
+    """Start jax's own coordination."""
     # It would take SIGTERM for itself; `fit` answers it, at the end of a chunk of steps.
     jax.config.update("jax_enable_preemption_service", False)
     address, num_processes, process_id, local_device_ids = place
     bind = address if address is not None and is_loopback(address) else None
-    try:
-        jax.distributed.initialize(
-            address,
-            num_processes,
-            process_id,
-            local_device_ids,
-            cluster,
-            math.ceil(arrival),
-            math.ceil(timeout),
-            LONGEST_END,
-            bind,
-        )
-    except RuntimeError as error:
-        if "before" not in str(error):
-            raise
-        raise RuntimeError(
-            "join_processes must be called before anything else that uses jax."
-        ) from None
+    jax.distributed.initialize(
+        address,
+        num_processes,
+        process_id,
+        local_device_ids,
+        cluster,
+        math.ceil(arrival),
+        math.ceil(timeout),
+        LONGEST_END,
+        bind,
+    )

@@ -5,8 +5,10 @@ callback is decided by process 0 or told to all, before any of them takes the ne
 one would wait for the others in a sum that they never enter.
 """
 
+import contextlib
 import dataclasses
 import itertools
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -32,7 +34,7 @@ from bbalpha.engine.shards import (
 )
 from bbalpha.runtime.failures import aborting
 from bbalpha.runtime.fingerprints import digest
-from bbalpha.runtime.roll_call import in_words
+from bbalpha.runtime.roll_call import host_and_port, in_words
 from bbalpha.runtime.row_order import readers_of
 
 REASONS = (
@@ -191,12 +193,9 @@ class Team:
     def _loss(self) -> Failed:
         """What is known about the processes that do not answer, and whether this one saves."""
         present = self._survivors()
-        if present is None:  # process 0 is lost, or this one is cut off
-            if self.leads:
-                lost = "The other processes"
-            else:
-                lost = in_words({0}, self.num_processes)
-                time.sleep(min(self.process - 1, 10) * 0.1)  # the first one saves for all
+        if present is None:  # process 0 is lost, or this one is cut off, or jax has given up
+            is_first = not self.leads and not (aborting.is_set() and _is_reachable())
+            lost = in_words({0}, self.num_processes) if is_first else "Another process"
             return Failed(f"{lost} did not answer.", writes=True)
         lost = set(range(self.num_processes)) - present
         if not lost:
@@ -208,7 +207,7 @@ class Team:
     def _survivors(self) -> set[int] | None:
         """The processes that answer a roll call; None if process 0 does not."""
         client, name = _client(), f"{self._name}/survivors"
-        if client is None:
+        if client is None or aborting.is_set():
             return None
         found: set[int] = set()
         done = threading.Event()
@@ -235,6 +234,17 @@ def team_of_all() -> Team | None:
         return None
     team = Team(mesh_of(jax.devices()), jax.process_index(), jax.process_count())
     return dataclasses.replace(team, _name=f"bbalpha/{next(_numbers)}")
+
+
+def _is_reachable() -> bool:
+    """Whether process 0 can be connected to."""
+    from jax._src.distributed import global_state
+
+    address = getattr(global_state, "coordinator_address", None)
+    with contextlib.suppress(OSError, ValueError):
+        socket.create_connection(host_and_port(address or ""), timeout=1.0).close()
+        return True
+    return False
 
 
 def _client() -> Any:
