@@ -229,7 +229,7 @@ def _posterior(state: FitState) -> Posterior:
 
 def _with_weights(
     state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None
-) -> tuple[PyTree, Float[Array, " batch"] | None]:
+) -> tuple[PyTree, Float[Array, " padded"] | None]:
     """The batch with its weights, as it can be spread over devices if there are several."""
     if state.mesh is None:
         return batch, weights

@@ -12,8 +12,11 @@ import pytest
 from problems import jobs
 
 import bbalpha as bb
+from bbalpha.engine.loop import Start
 from bbalpha.engine.shards import Failed, mesh_of
 from bbalpha.runtime import team as team_module
+from bbalpha.runtime.feeding import Feed
+from bbalpha.runtime.sources import ArrayRows, Blocks
 from bbalpha.runtime.team import Team
 
 MODEL = """
@@ -27,9 +30,11 @@ def log_likelihood(weights, rows):
 
 def fits(folder, kinds):
     import jax, jax.numpy as jnp
+    from bbalpha.runtime.sources import ArrayRows
     file, found = folder / "rows.npy", {}
+    blocks = ArrayRows(np.load(file, mmap_mode="r"), block_rows=4)
     settings = {
-        "file": dict(data=file, optimizer="adam", num_epochs=9, batch_size=24),
+        "file": dict(data=blocks, optimizer="adam", num_epochs=9, batch_size=24),
         "memory": dict(data=np.load(file), optimizer="adam", num_epochs=7, batch_size=15),
         "whole": dict(data=np.load(file), num_epochs=30),
     }
@@ -196,18 +201,24 @@ def test_processes_that_no_longer_agree_are_told(team):
 def test_the_start_must_be_the_same_in_all_processes(team):
     team.replies = [(1, 1), (1, 2), (1, 1)]
 
-    class Start:
-        state, stopped = (
-            bb.init(lambda weights, batch: batch, jnp.zeros(1), num_data=1, key=jax.random.key(0)),
-            None,
-        )
+    state = bb.init(log_zero, jnp.zeros(1), num_data=1, key=jax.random.key(0))
+    message = (
+        r"^checkpoint must be a folder that every process sees, as they all go on from the same "
+        r"state; got step 0 in process 1\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        team.check_start(Start(state, None, np.zeros(1)))
 
-    with pytest.raises(
-        ValueError,
-        match=r"^checkpoint must be a folder that every process sees, as "
-        r"they all go on from the same state; got step 0 in process 1\.$",
-    ):
-        team.check_start(Start)
+
+def test_more_processes_than_readers_are_refused(team):
+    feed = Feed(Blocks(ArrayRows(np.ones((8, 2)), block_rows=2)), batch_size=2)
+    message = r"^the number of processes must divide the 2 readers of the data; got 3 processes\. A"
+    with pytest.raises(ValueError, match=message):
+        team.share(feed, None)
+
+
+def log_zero(weights, batch):
+    return jnp.zeros(len(batch))
 
 
 def test_an_error_that_is_not_of_a_peer_stays_as_it_is(team):

@@ -22,7 +22,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from bbalpha.engine.batches import Rows
-from bbalpha.engine.loop import Plan, Start
+from bbalpha.engine.loop import Start
 from bbalpha.engine.shards import (
     Failed,
     everywhere,
@@ -76,7 +76,7 @@ class Team:
         method = dataclasses.replace(state.method, mesh=self.mesh)
         return dataclasses.replace(state, method=method)
 
-    def share(self, rows: Any, plan: Plan) -> tuple[Any, Plan]:
+    def share(self, rows: Any, plan: Any) -> tuple[Any, Any]:
         """The rows as this process has a part in them.
 
         Of rows in memory that make one batch, it keeps its own; minibatches may need any row.
