@@ -26,7 +26,7 @@ BRIDGE, PREFIX = "bbalpha0", "bbalpha-host"
 KINDS = ("killed", "stopped", "cut off")
 LIMIT = 15.0  # seconds in which survivors must have ended
 PATIENCE = 180.0  # seconds in which a fit must have begun
-NUM_ROWS, NUM_COLUMNS, HIDDEN, BATCH_SIZE, NUM_SAMPLES = 40_000, 50, 100, 1024, 16
+NUM_ROWS, NUM_COLUMNS, HIDDEN, NUM_SAMPLES = 131_072, 50, 100, 16
 
 
 def main():
@@ -38,13 +38,14 @@ def main():
     parser.add_argument("--worker", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--timed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--largest", type=int, default=NUM_PROCESSES)
     options = parser.parse_args()
     if options.worker:
-        work(Path(options.worker), options.steps, options.timed)
+        work(Path(options.worker), options)
     if options.scaling:
-        scaling(options.steps, options.largest)
+        scaling(options)
     if options.failures:
         failures(options.kinds)
     if options.restarts:
@@ -54,14 +55,17 @@ def main():
 # One process
 
 
-def work(folder, num_steps, timed):
+def work(folder, options):
     import bbalpha as bb
 
     bb.join_processes()
     import jax
 
     print(f"process {jax.process_index()} of {jax.process_count()}", file=sys.stderr, flush=True)
-    (timed_fit if timed else long_fit)(folder, num_steps)
+    if options.timed:
+        timed_fit(folder, options.steps, options.batch_size)
+    else:
+        long_fit(folder, options.steps)
 
 
 def long_fit(folder, num_steps):
@@ -98,7 +102,7 @@ def long_fit(folder, num_steps):
         )
 
 
-def timed_fit(folder, num_steps):
+def timed_fit(folder, num_steps, batch_size):
     """Some steps of a network on rows from a file; prints one line of JSON."""
     import resource
 
@@ -117,14 +121,14 @@ def timed_fit(folder, num_steps):
         return bb.Gaussian().log_prob(outputs, rows[:, -1])
 
     start = bb.init_mlp(sizes, key=jax.random.key(0))
-    num_epochs = max(2, num_steps * BATCH_SIZE // NUM_ROWS)
+    num_epochs = max(2, num_steps * batch_size // NUM_ROWS)
     bb.fit(
         log_likelihood,
         start,
         folder / "rows.npy",
         key=jax.random.key(1),
         optimizer="adam",
-        batch_size=BATCH_SIZE,
+        batch_size=batch_size,
         num_samples=NUM_SAMPLES,
         num_epochs=num_epochs,
         callback=note,
@@ -150,20 +154,21 @@ def timed_fit(folder, num_steps):
 # Scaling
 
 
-def scaling(num_steps, largest):
+def scaling(options):
     import numpy as np
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = np.random.default_rng(0).normal(size=(NUM_ROWS, NUM_COLUMNS + 1))
         np.save(folder / "rows.npy", rows.astype(np.float32))
-        counts = [count for count in (1, 2, 4, 8) if count <= largest]
+        counts = [count for count in (1, 2, 4, 8) if count <= options.largest]
         for count in [*counts, *counts]:  # twice, in turn
-            print(json.dumps(timed_job(folder, count, num_steps)), flush=True)
+            print(json.dumps(timed_job(folder, count, options)), flush=True)
 
 
-def timed_job(folder, count, num_steps):
-    script = [__file__, "--worker", str(folder), "--timed", "--steps", str(num_steps)]
+def timed_job(folder, count, options):
+    script = [__file__, "--worker", str(folder), "--timed", "--steps", str(options.steps)]
+    script += ["--batch-size", str(options.batch_size)]
     variables = {"NPROC": "1", "PYTHONWARNINGS": "ignore"}
     if count == 1:
         command = [sys.executable, *script]
