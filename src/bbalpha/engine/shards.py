@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from bbalpha.engine.arrays import AnyArray, library_of
+from bbalpha.engine.arrays import library_of
 
 AXIS = "rows"  # of the mesh
 EVERYWHERE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
@@ -81,7 +81,7 @@ def whole(mesh: Mesh | None, tree: PyTree) -> PyTree:
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, EVERYWHERE))
 
 
-def padded(mesh: Mesh, batch: PyTree, weights: AnyArray) -> tuple[PyTree, AnyArray]:
+def padded(mesh: Mesh, batch: PyTree, weights: Any) -> tuple[PyTree, Any]:
     """The batch with its last row repeated at weight 0, so that devices have equally many rows."""
     missing = -len(weights) % mesh.size
     if missing == 0:
@@ -97,7 +97,7 @@ def padded(mesh: Mesh, batch: PyTree, weights: AnyArray) -> tuple[PyTree, AnyArr
 
 def over(
     mesh: Mesh,
-    program: Callable[..., PyTree],
+    program: Any,
     failed: Callable[[Exception], Exception],
     wait: Callable[[], None] | None = None,
 ) -> Callable[..., PyTree]:

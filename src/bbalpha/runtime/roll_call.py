@@ -147,7 +147,7 @@ def _next_guest(server: socket.socket, deadline: float) -> socket.socket | None:
 def _read(guest: socket.socket) -> tuple[int, int] | None:
     """The number of a guest and how many processes it expects; None if it is none of ours."""
     try:
-        number, count = _line(guest) or []
+        number, count = list(_line(guest) or ())  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError, TypeError):
         return None
     is_ours = isinstance(number, int) and isinstance(count, int) and number > 0
