@@ -3,7 +3,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
-PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# Modules are compiled when they are first imported: to compile all of them would take half a minute.
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
+	-c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow fuzz docs bench lint format chromium

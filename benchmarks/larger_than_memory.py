@@ -21,7 +21,7 @@ import numpy as np
 import bbalpha as bb
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.loop import start_at
-from bbalpha.planning import prepare_anywhere, runner_of
+from bbalpha.planning import prepare_anywhere, runner_of, steps_for
 
 NUM_COLUMNS, FILE_ROWS, GROUP_ROWS = 50, 500_000, 50_000
 BATCH_SIZE, NUM_SAMPLES = 1024, 10
@@ -125,7 +125,7 @@ def take_turns(options):
             key=jax.random.key(0),
             num_samples=NUM_SAMPLES,
         )
-        run = runner_of(rows, plan, "adam", params, NUM_SAMPLES)
+        run = runner_of(steps_for(plan, "adam", params, NUM_SAMPLES), rows, plan)
         runs[name] = [run, state, start_at(state, rows, plan).order]
     seconds = {name: [] for name in runs}
     for turn in range(NUM_ROUNDS + 1):

@@ -15,6 +15,7 @@ from bbalpha.planning import (
     begin,
     budget_of,
     check_schedule,
+    comes_to_rest,
     draws_for,
     ending,
     judge_of,
@@ -23,7 +24,7 @@ from bbalpha.planning import (
     prepare_anywhere,
     reading,
     runner_of,
-    shared_by,
+    steps_for,
 )
 from bbalpha.posterior import Posterior
 from bbalpha.priors import Prior
@@ -86,7 +87,9 @@ def fit(
             the first fit compiles it: pass what changes between fits in `data` or `hyperparams`,
             or write a new function.
         params: where the mean of q starts; any tree of floating-point arrays.
-        data: any pytree of arrays whose first axis is the data points.
+        data: any pytree of arrays whose first axis is the data points. Or rows that need not fit in
+            memory: a path to a .npy or Parquet file or a folder of Parquet files, memory-mapped
+            arrays, a dataset of pyarrow, or a `bb.Source` such as `bb.ParquetRows`.
         key: all randomness of the fit.
         alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
             the step to the power makes a schedule.
@@ -115,7 +118,7 @@ def fit(
             this many posterior deviations. Then the fit ends.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
         batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
-            else 8,192.
+            else 8,192; of rows from elsewhere all up to 64 MiB.
         num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
             up to 512, so that they can be matched, or as few as 32 from 84,000 rows on.
         draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
@@ -124,7 +127,7 @@ def fit(
             family whose noise is Gaussian.
         sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
         resample_every: M, how many steps share the same noise.
-        sample_weight: how many data points each row stands for; 1 by default.
+        sample_weight: how many data points each row stands for; 1 by default. Only for arrays.
         early_stopping: held-out data that decide when to stop.
         callback: called after every epoch with the state and the record of the run; a true result
             ends the fit.
@@ -138,6 +141,7 @@ def fit(
         ValueError: if an argument breaks its rule, with its value.
         TypeError: if an argument is of the wrong kind.
         NonFiniteEnergyError: if the energy stops being finite.
+        SourceError: if rows cannot be read or are not finite; it holds the result so far.
 
     >>> def log_likelihood(mean, batch):
     ...     return jax.scipy.stats.norm.logpdf(batch, mean)
@@ -174,9 +178,9 @@ def fit(
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
     start = begin(checkpoint, state, rows, plan, watch, settings)
-    rows, plan = shared_by(start.team, rows, plan)
-    run = runner_of(rows, plan, optimizer, params, num_samples, start.team)
-    end = ending(run, rows, plan, start)
+    steps = steps_for(plan, optimizer, params, num_samples)
+    run, rows, plan = runner_of(steps, rows, plan, start.team)
+    end = ending(run, rows, plan, start, comes_to_rest(optimizer, state, plan))
     with reading(rows, start):
         state, energies, stopped = train(run, start, plan, watch, progress)
         state = watch.result(state, stopped)

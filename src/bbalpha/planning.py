@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from bbalpha.convergence import FEW_ROUND_STEPS, FLAT_SHARE, ROUND_STEPS, Convergence
 from bbalpha.data import as_weights, check_data, check_weights
 from bbalpha.engine.arrays import on_device, on_host
-from bbalpha.engine.batches import Rows, padded_length, padded_rows
+from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.compiling import Compiled, compile_ahead
@@ -33,10 +33,12 @@ from bbalpha.training import NUM_SAMPLES
 NUM_STEPS = 10_000
 BATCH_SIZE = 32  # the authors'
 WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
+WHOLE_BYTES = 2**26  # likewise, of rows from a source
 LARGE_BATCH = 2**13  # rows of their minibatches beyond that
 SAMPLE_ROWS = 1024  # of a source, on which the log-likelihood is checked
 MOST_SAMPLES = 512  # of their draws by default
 FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow and the noise small
+MANY_EPOCHS = 20  # beside which one more takes little time
 # Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
 # emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
@@ -66,7 +68,7 @@ def prepare_anywhere(
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
     blocks = Blocks(as_source(data))
     if batch_size is None:
-        batch_size = LARGE_BATCH if optimizer == "natural" else BATCH_SIZE
+        batch_size = _source_batch(blocks.num_rows, blocks.row_bytes, optimizer == "natural")
     elif batch_size > blocks.num_rows:
         _warn_of_batch_size(batch_size, blocks.num_rows)
     rows = Feed(blocks, min(batch_size, blocks.num_rows))
@@ -117,6 +119,14 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
     return min(batch_size, num_slots)
 
 
+def _source_batch(num_rows: int, row_bytes: float, natural: bool) -> int:
+    """The default for rows from a source."""
+    if not natural:
+        return BATCH_SIZE
+    fits = num_rows <= WHOLE_ROWS and num_rows * row_bytes <= WHOLE_BYTES
+    return num_rows if fits else LARGE_BATCH
+
+
 def _warn_of_batch_size(batch_size: int, num_rows: int) -> None:
     warn(
         f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
@@ -151,26 +161,29 @@ def optimizer_for(
             return optimizer
 
 
-def runner_of(
-    rows: Any, plan: Plan, optimizer: Any, params: PyTree, num_samples: int, team: Any = None
-) -> Callable[..., tuple]:
-    """The function that takes steps: compiled quickly if that costs little or no speed."""
+def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> Compiled:
+    """The program of the steps: compiled quickly if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
     if optimizer == "natural":
         is_small = num_outcomes <= SMALL_STEP
     else:
         is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
-    if not isinstance(rows, Rows):
-        return rows.runner(is_small)
-    steps = quick_steps if is_small else run_steps
+    return quick_steps if is_small else run_steps
+
+
+def runner_of(
+    steps: Compiled, rows: Any, plan: Plan, team: Any = None
+) -> tuple[Callable[..., tuple], Any, Plan]:
+    """The function that takes steps on rows, and the rows that this process has a part in.
+
+    It runs a program, or its like for rows from a source.
+    """
     if team is not None:
-        steps = team.over(steps)
-    return partial(steps, rows=rows, batch_size=plan.batch_size)
-
-
-def shared_by(team: Any, rows: Any, plan: Plan) -> tuple[Any, Plan]:
-    """The rows that this process has a part in, and the plan for them."""
-    return (rows, plan) if team is None else team.share(rows, plan)
+        rows, plan = team.share(rows, plan)
+    if not isinstance(rows, Rows):
+        return rows.runner(steps.is_rare), rows, plan
+    run: Any = steps if team is None else team.over(steps)
+    return partial(run, rows=rows, batch_size=plan.batch_size), rows, plan
 
 
 @contextmanager
@@ -202,15 +215,22 @@ def _size(params: PyTree) -> int:
 
 def check_schedule(state: FitState, plan: Plan) -> None:
     """Check the powers that a schedule gives at all steps."""
-    if state.method.alpha_schedule is None:
+    powers = _powers(state, np.arange(plan.num_steps))
+    if powers is None:
         return
+    worst = float(powers.max() if np.isfinite(powers).all() else np.nan)
+    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+
+
+def _powers(state: FitState, steps: np.ndarray) -> np.ndarray | None:
+    """The powers that a schedule gives at some steps; None without a schedule."""
+    if state.method.alpha_schedule is None:
+        return None
     at = partial(state.method.alpha_at, state.alpha.ravel()[0])
     shape = jax.eval_shape(at, state.step.ravel()[0]).shape
     if shape != ():
         raise ValueError(f"alpha must return one number for each step; got shape {shape}.")
-    alphas = np.asarray(jax.vmap(at)(jnp.arange(plan.num_steps)))
-    worst = float(alphas.max() if np.isfinite(alphas).all() else np.nan)
-    check_alpha(worst, float(state.num_data.min()), state.method.num_samples)
+    return np.asarray(jax.vmap(at)(jnp.asarray(steps)))
 
 
 def posterior_at_the_end(
@@ -225,11 +245,19 @@ def posterior_at_the_end(
         return without(), "interrupted"
 
 
-def ending(run: Callable, rows: Any, plan: Plan, start: Start) -> Callable:
+def ending(run: Callable, rows: Any, plan: Plan, start: Start, rests: bool) -> Callable:
     """A function from the last state to its posterior with the energy on the full data.
 
-    A step on all rows reports that energy, so one more step gives it; otherwise a program of its
-    own does, which is compiled while others are compiled and run.
+    A step on all rows reports that energy, so one more step gives it, and so does one more epoch of
+    an optimizer at rest. Otherwise a program of its own does, which is compiled while others are
+    compiled and run.
+
+    Args:
+        run: Takes steps.
+        rows: The data.
+        plan: Of the run.
+        start: Of the run.
+        rests: Whether the optimizer may have come to rest at the end.
     """
     if not isinstance(rows, Rows):
 
@@ -244,16 +272,39 @@ def ending(run: Callable, rows: Any, plan: Plan, start: Start) -> Callable:
             return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
 
         return of_next_step
-    if start.team is not None:
-        on_team: Any = start.team
-        return partial(on_team.over(_with_energy, waits=True), rows=rows)
-    wait = compile_ahead(_with_energy.program, start.state, rows)
+    team: Any = start.team
+    wait = None if rests or team else compile_ahead(_with_energy.program, start.state, rows)
 
     def of_all_rows(state: FitState) -> Posterior:
-        wait()
-        return _with_energy(state, rows)
+        if rests and at_rest(state, plan):
+            energy = energy_at_rest(run, state, rows, plan)
+            return dataclasses.replace(state.posterior(), energy=energy)
+        if wait:
+            wait()
+        program = team.over(_with_energy, waits=True) if team else _with_energy
+        return program(state, rows)
 
     return of_all_rows
+
+
+def comes_to_rest(optimizer: Any, state: FitState, plan: Plan) -> bool:
+    """Whether rate and power stay as they are after the last step, in an epoch of little time."""
+    if optimizer != "adam" or plan.num_epochs < MANY_EPOCHS:
+        return False
+    powers = _powers(state, plan.num_steps - 1 + np.arange(plan.num_batches + 1))
+    return powers is None or bool(np.all(powers == powers[0]))
+
+
+def at_rest(state: FitState, plan: Plan) -> bool:
+    """Whether all steps of the plan have been taken."""
+    return bool(np.all(np.asarray(state.step) == plan.num_steps))
+
+
+def energy_at_rest(run: Callable, state: FitState, rows: Rows, plan: Plan) -> Array:
+    """The energy on the full data, of every replica if there are many, by one more epoch."""
+    order = no_order(rows, plan.batch_size, state.step.shape)
+    energies = run(state, order=order, num_steps=on_device(plan.num_batches))[2]
+    return on_device(on_host(energies)[..., 0])
 
 
 @partial(Compiled, is_rare=True)

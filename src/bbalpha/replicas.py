@@ -24,10 +24,13 @@ from bbalpha.engine.optimizers import Optimizer
 from bbalpha.engine.replicas import full_energy_many, replica_runner
 from bbalpha.fitting import TOLERANCE
 from bbalpha.planning import (
+    at_rest,
     begin,
     budget_of,
     check_schedule,
+    comes_to_rest,
     draws_for,
+    energy_at_rest,
     judge_of,
     optimizer_for,
     posterior_at_the_end,
@@ -143,9 +146,11 @@ def fit_many(
     start = begin(checkpoint, state, rows, plan, watch, settings)
     state, energies, stopped = train(run, start, plan, watch, progress)
     results = watch.result(state)
-    together, stopped = posterior_at_the_end(
-        partial(_with_energies, results, rows, data_axis), partial(_posteriors, results), stopped
-    )
+    if comes_to_rest(optimizer, state, plan) and at_rest(results, plan):
+        with_energies = partial(_at_rest, run, results, rows, plan)
+    else:
+        with_energies = partial(_with_energies, results, rows, data_axis)
+    together, stopped = posterior_at_the_end(with_energies, partial(_posteriors, results), stopped)
     reasons = [watch.reason(replica, state, stopped) for replica in range(len(keys))]
     return _reported(watch, results, together, energies, reasons)
 
@@ -172,6 +177,10 @@ def _with_energies(state: FitState, rows: Rows, data_axis: int | None) -> Poster
         return dataclasses.replace(state.posterior(), energy=energy)
 
     return jax.vmap(of_replica)(state, full_energy_many(state, rows, data_axis))
+
+
+def _at_rest(run: Callable, state: FitState, rows: Rows, plan: Plan) -> Posterior:
+    return dataclasses.replace(_posteriors(state), energy=energy_at_rest(run, state, rows, plan))
 
 
 _posteriors = jax.vmap(FitState.posterior)

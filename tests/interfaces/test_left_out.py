@@ -75,14 +75,6 @@ def test_leaving_out_a_row_of_a_linear_model_is_exact(monkeypatch, alpha, weight
     assert (np.abs(np.mean(found, axis=0) - exact) < 5 * error + 1e-4).all()
 
 
-@pytest.mark.parametrize("num_slopes", [1, 5])
-def test_responses_solve_the_equations_in_either_form(num_slopes):
-    pulls, slopes = RANDOM.normal(size=(4, 8)), RANDOM.normal(size=(num_slopes, 4, 8))
-    flat = slopes.reshape(-1, 8)
-    expected = np.linalg.solve(np.eye(8) + flat.T @ flat, pulls.T).T
-    np.testing.assert_allclose(left_out._responses(pulls, slopes), expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("alpha", [-1.0, 0.0, 1.0])
 def test_slopes_and_curvatures_are_those_of_the_power_mean(x64, likelihood_case, alpha):
     likelihood = likelihood_case.make()

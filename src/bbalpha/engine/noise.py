@@ -6,19 +6,19 @@ so quadratic terms are exact, and only terms of higher order make the gradient n
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, UInt32
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from bbalpha.engine import threefry
 
 Draws = Literal["independent", "antithetic", "matched", "sobol"]
 KINDS = ("independent", "antithetic", "matched", "sobol")
 
-NEWTON_STEPS = 15  # enough for eigenvalues down to a hundredth of the largest
+MOST_STEPS = 15  # enough for eigenvalues down to a hundredth of the largest
 EXTRA_NOISE = 16  # numbers per draw besides the parameters: the directions of a low-rank q
 MATCHED_SHARE = 3 / 8  # of the draws: the most numbers per draw whose covariance can be matched
 
@@ -68,15 +68,31 @@ def inverse_root(matrix: Float[Array, "size size"]) -> Float[Array, "size size"]
      [0.  2. ]]
     """
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
-    scale = jnp.sqrt(jnp.sum(jnp.square(matrix)))
+    # Two bounds on the largest eigenvalue; for covariances of noise they are near it.
+    norms = jnp.sqrt(jnp.sum(jnp.square(matrix))), jnp.max(jnp.sum(jnp.abs(matrix), axis=0))
+    scale = jnp.minimum(*norms)
+    tolerance = jnp.finfo(matrix.dtype).eps ** 0.5  # each step squares the error
 
-    def improve(_: Any, roots: tuple[Array, Array]) -> tuple[Array, Array]:
-        root, inverse = roots
-        correction = 1.5 * identity - 0.5 * (inverse @ root)
-        return root @ correction, correction @ inverse
+    def improve(carry: _Roots) -> _Roots:
+        product = carry.inverse @ carry.root
+        correction = 1.5 * identity - 0.5 * product
+        error = jnp.max(jnp.abs(product - identity))
+        return _Roots(carry.root @ correction, correction @ carry.inverse, error, carry.turn + 1)
 
-    _, inverse = jax.lax.fori_loop(0, NEWTON_STEPS, improve, (matrix / scale, identity))
-    return inverse / jnp.sqrt(scale)
+    start = _Roots(matrix / scale, identity, jnp.ones_like(scale), jnp.array(0))
+    end = jax.lax.while_loop(
+        lambda carry: (carry.error > tolerance) & (carry.turn < MOST_STEPS), improve, start
+    )
+    return end.inverse / jnp.sqrt(scale)
+
+
+class _Roots(NamedTuple):
+    """The root of a matrix and its inverse so far, and how far their product was from 1."""
+
+    root: Float[Array, "size size"]
+    inverse: Float[Array, "size size"]
+    error: Float[Array, ""]
+    turn: Int[Array, ""]
 
 
 def sobol_points(num_draws: int, size: int) -> UInt32[np.ndarray, "pairs noise"]:

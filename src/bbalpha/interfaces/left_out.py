@@ -32,9 +32,9 @@ from jaxtyping import Array, Float, Float64, Int, Key
 from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Dataset
-from bbalpha.energy import log_power_mean
 from bbalpha.engine import threefry
 from bbalpha.engine.options import compiler_options
+from bbalpha.interfaces.leverage import moves_and_leverages
 from bbalpha.interfaces.network import model_of
 from bbalpha.likelihoods import Likelihood
 from bbalpha.metrics import standard_error
@@ -222,7 +222,7 @@ def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Respo
     repeats = rows.weights * float(posterior.num_data) / rows.weights.sum()
     deviations = np.sqrt(np.asarray(prior.variance, np.float64))
     scaled = slopes * deviations
-    moves, leverages = _moves(
+    moves, leverages = moves_and_leverages(
         rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(repeats)[:, None]
     )
     moves = jnp.asarray(moves * deviations, inputs.dtype)
@@ -261,17 +261,30 @@ def _effects(
     outputs: Float[Array, "draws rows outputs"],
     targets: Array,
 ) -> _Effects:
-    def power_mean(shift: Array, draws: Array, target: Array) -> Float[Array, ""]:
-        repeated = jnp.broadcast_to(target, (len(draws), *target.shape))
-        return log_power_mean(likelihood.log_prob(draws + shift[None], repeated), alpha)
+    """Derivatives of the power mean of log p by a shift of the outputs, from those of log p itself.
 
-    zero = jnp.zeros(outputs.shape[-1], outputs.dtype)
-    slopes = jax.vmap(jax.grad(power_mean), (None, 1, 0))(zero, outputs, targets)
-    some = outputs[:CURVATURE_DRAWS]
-    hessians = jax.vmap(jax.hessian(power_mean), (None, 1, 0))(zero, some, targets)
+    With the weights w of the draws, which are the softmax of α log p, and Σ w ∇ log p = g, the
+    Hessian is Σ w ∇² log p + α (Σ w ∇ log p ∇ log pᵀ − g gᵀ).
+    """
+
+    def log_prob(output: Array, target: Array) -> Float[Array, ""]:
+        return likelihood.log_prob(output[None], target[None])[0]
+
+    def of_all(function: Callable, outputs: Array) -> Any:
+        return jax.vmap(jax.vmap(function), (0, None))(outputs, targets)
+
+    log_probs, gradients = of_all(jax.value_and_grad(log_prob), outputs)
+    slopes = jnp.einsum("kn,kni->ni", jax.nn.softmax(alpha * log_probs, axis=0), gradients)
+    training = log_mean_exp(log_probs)
+    some, log_probs, gradients = (x[:CURVATURE_DRAWS] for x in (outputs, log_probs, gradients))
+    weights = jax.nn.softmax(alpha * log_probs, axis=0)
+    mean = jnp.einsum("kn,kni->ni", weights, gradients)
+    spread = jnp.einsum("kn,kni,knj->nij", weights, gradients, gradients)
+    hessians = jnp.einsum("kn,knij->nij", weights, of_all(jax.hessian(log_prob), some))
+    hessians += alpha * (spread - mean[:, :, None] * mean[:, None])
     sizes, axes = jnp.linalg.eigh(-hessians)
     roots = axes * jnp.sqrt(jnp.maximum(sizes, 0))[:, None, :]  # B = R Rᵀ, positive where it is not
-    return _Effects(log_mean_exp(_log_likelihoods(likelihood, outputs, targets)), slopes, roots)
+    return _Effects(training, slopes, roots)
 
 
 def _log_likelihoods(
@@ -364,31 +377,3 @@ def _averaged(
         return total + function(vector), None
 
     return jax.lax.scan(add, zero, vectors)[0] / len(vectors)
-
-
-def _moves(
-    pulls: Float64[np.ndarray, "rows params"], slopes: Float64[np.ndarray, "slopes rows params"]
-) -> tuple[Float64[np.ndarray, "rows params"], Float64[np.ndarray, " rows"]]:
-    """(H − Σ s sᵀ over the row's own s)⁻¹ pull of every row, and how much of H those s are."""
-    every = np.concatenate([pulls[None], slopes])
-    toward, *own = _responses(every.reshape(-1, pulls.shape[1]), slopes).reshape(every.shape)
-    own = np.array(own)
-    shares = np.einsum("inp,jnp->nij", slopes, own)
-    overlaps = np.einsum("inp,np->ni", slopes, toward)
-    rest = np.eye(len(slopes)) - shares
-    factors = np.linalg.solve(rest, overlaps[..., None])[..., 0]
-    return toward + np.einsum("ni,inp->np", factors, own), np.linalg.eigvalsh(shares)[:, -1]
-
-
-def _responses(
-    pulls: Float64[np.ndarray, "pulls params"], slopes: Float64[np.ndarray, "slopes rows params"]
-) -> Float64[np.ndarray, "pulls params"]:
-    """H⁻¹ pulls with H = I + Σ s sᵀ, by the smaller of two systems of equations."""
-    slopes = slopes.reshape(-1, slopes.shape[-1])
-    if len(slopes) > slopes.shape[1]:
-        system = slopes.T @ slopes
-        system[np.diag_indices_from(system)] += 1
-        return np.linalg.solve(system, pulls.T).T
-    system = slopes @ slopes.T
-    system[np.diag_indices_from(system)] += 1
-    return pulls - np.linalg.solve(system, slopes @ pulls.T).T @ slopes

@@ -92,7 +92,8 @@ class Feed:
         self.over: Callable[..., Callable[..., Any]] = lambda program, waits=False: program
         self.num_batches = num_batches_of(blocks.num_rows, batch_size, self.num_readers)
         most = int(min(CHUNK_BYTES / blocks.row_bytes, CHUNK_ROWS) / batch_size)
-        self.num_steps = max(1, min(most, max(self.num_batches, FEWEST_STEPS)))  # of a chunk
+        few = FEWEST_STEPS if self.num_batches > 1 else 1
+        self.num_steps = max(1, min(most, max(self.num_batches, few)))  # of a chunk
         self._ahead: _Ahead | None = None
         self._chunk: tuple[Batches, Chunk] | None = None
 
@@ -193,7 +194,16 @@ class Feed:
                 return state, np.asarray(sums[end // self.num_batches - first]), sums, finite
 
     def _chunk_at(self, state: Any, step: int) -> tuple[Batches, Chunk]:
-        """The chunk that holds a step, laid out ahead if steps follow each other."""
+        """The chunk that holds a step, laid out ahead if steps follow each other.
+
+        A batch of all rows is laid out once, in the order of the first epoch.
+        """
+        if self.num_batches == 1:
+            if self._chunk is None:
+                batches = self.batches(state.key, 0, 1)
+                self._chunk = batches, self._on_device(batches)
+            batches, chunk = self._chunk
+            return batches._replace(begin=step), chunk._replace(begin=on_device(np.int32(step)))
         if self._chunk is not None and self._chunk[0].begin <= step < self._chunk[0].end:
             return self._chunk
         follows = self._chunk is not None and self._chunk[0].end == step

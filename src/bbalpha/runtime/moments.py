@@ -19,7 +19,7 @@ class Moments(NamedTuple):
     The unit is as large as the largest number, so that squares neither overflow nor vanish.
     """
 
-    count: int
+    num_rows: int
     unit: Any
     mean: Any
     squares: Any  # Σ (x − mean)²
@@ -43,13 +43,15 @@ class Moments(NamedTuple):
         (mean, squares, *ends), (other_mean, other_squares, *other_ends) = (
             each.in_units(unit) for each in (self, other)
         )
-        count = self.count + other.count
+        num_rows = self.num_rows + other.num_rows
         apart = other_mean - mean
         return Moments(
-            count=count,
+            num_rows=num_rows,
             unit=unit,
-            mean=mean + apart * (other.count / count),
-            squares=squares + other_squares + apart**2 * (self.count * other.count / count),
+            mean=mean + apart * (other.num_rows / num_rows),
+            squares=squares
+            + other_squares
+            + apart**2 * (self.num_rows * other.num_rows / num_rows),
             least=np.minimum(ends[0], other_ends[0]),
             most=np.maximum(ends[1], other_ends[1]),
         )
@@ -61,7 +63,7 @@ class Moments(NamedTuple):
 
     def standardizer(self, dtype: Any) -> Standardizer:
         """The map of the columns to mean 0 and variance 1, as `bb.standardize` makes it."""
-        scale = np.sqrt(self.squares / self.count)
+        scale = np.sqrt(self.squares / self.num_rows)
         ends = np.stack([self.least, self.most])
         is_constant = (self.most - self.least <= rounding_of(ends, dtype)) | (scale == 0)
         scale = np.where(is_constant, 1.0, scale * self.unit)

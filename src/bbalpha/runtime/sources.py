@@ -91,7 +91,7 @@ def _check_lengths(data: PyTree) -> None:
     check_data(jax.tree.map(lambda leaf: np.broadcast_to(np.int8(0), leaf.shape[:1]), data))
 
 
-def _copied(array: np.ndarray) -> np.ndarray:
+def _copied(array: Any) -> np.ndarray:
     """A copy; the pages of a mapped file that were read for it no longer count as ours."""
     copy = np.array(array)
     mapped = getattr(array, "_mmap", None)
