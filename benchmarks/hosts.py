@@ -328,7 +328,7 @@ def restarts():
 
 def launched(folder, kills):
     """The result of a fit by two launched processes, one of which is killed some times."""
-    script = [__file__, "--worker", str(folder), "--steps", "480000"]
+    script = [__file__, "--worker", str(folder), "--steps", "96000"]
     launch = ["launch", "--processes", "2", "--restarts", "3", "--", "python", *script]
     process = subprocess.Popen(
         [sys.executable, "-m", "bbalpha", *launch],
@@ -338,7 +338,7 @@ def launched(folder, kills):
     )
     for _ in range(kills):
         last = newest(folder)
-        while process.poll() is None and newest(folder) < last + 3000:
+        while process.poll() is None and newest(folder) < last + 1500:
             time.sleep(0.1)
         victim = max(children(process.pid), default=None)
         if victim is None:

@@ -155,7 +155,7 @@ class FitState(eqx.Module):
             weights: how many data points each of them stands for; N/|S| each by default.
         """
         shared = (self, self.variables, self.noise_at(self.step), self.last_alpha)
-        return summed(self.mesh, _energy, _with_weights(self, batch, weights), *shared)
+        return summed(self.mesh, _energy)(_with_weights(self, batch, weights), *shared)
 
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
@@ -169,18 +169,18 @@ class FitState(eqx.Module):
         mesh, rows = self.mesh, _with_weights(self, batch, weights)
 
         def energy_of(variables: Variables, noise: Noise = noise) -> Float[Array, ""]:
-            return summed(mesh, _energy, rows, self, variables, noise, alpha)
+            return summed(mesh, _energy)(rows, self, variables, noise, alpha)
 
         gradient: Any
         extra = {}
         if self.is_natural:
-            found = summed(mesh, _natural_gradient, rows, self, variables, noise, alpha)
+            found = summed(mesh, _natural_gradient)(rows, self, variables, noise, alpha)
             energy, gradient, coordinates = found
             _, prior = _distributions(self, variables)
             extra = {"prior": prior, "coordinates": coordinates}
         else:
             of_rows = jax.value_and_grad(_energy, argnums=2)
-            energy, gradient = summed(mesh, of_rows, rows, self, variables, noise, alpha)
+            energy, gradient = summed(mesh, of_rows)(rows, self, variables, noise, alpha)
         if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
             extra = extra | {"value": energy, "grad": gradient, "value_fn": energy_of}
         updates, optimizer_state = self.optimizer.update(

@@ -97,7 +97,7 @@ def test_a_derivative_through_a_sum_over_shards_is_that_of_the_sum(mesh):
     def total(rows, weights):
         return jnp.sum(jnp.sin(rows * weights))
 
-    found = jax.jit(jax.grad(lambda weights: summed(mesh, total, rows, weights)))(weights)
+    found = jax.jit(jax.grad(lambda weights: summed(mesh, total)(rows, weights)))(weights)
     np.testing.assert_allclose(found, jax.grad(total, 1)(rows, weights), rtol=1e-5)
 
 

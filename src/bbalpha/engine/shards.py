@@ -43,35 +43,35 @@ def mesh_of(devices: list[Any]) -> Mesh:
     return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
 
 
-def summed(
-    mesh: Mesh | None, function: Callable[..., PyTree], rows: PyTree, *shared: PyTree
-) -> PyTree:
-    """The sum over all devices of what `function` makes of the rows of each.
+def summed(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """A function of some rows and of arguments that all devices have, summed over the devices.
 
     Args:
         mesh: The devices; None for one, which has all rows.
-        function: Called with some rows and all of `shared`; what it returns must be a sum over
-            rows.
-        rows: Arrays whose first axis is spread over the devices.
-        *shared: Further arguments, the same on every device.
+        function: Called with the rows of a device, arrays whose first axis is spread over them, and
+            with all other arguments; what it returns must be a sum over rows.
 
     >>> from bbalpha.engine.shards import mesh_of, summed
     >>> mesh = mesh_of(jax.devices()[:2])
-    >>> print(jax.jit(lambda rows: summed(mesh, jnp.sum, rows))(jnp.arange(4.0)))
+    >>> print(jax.jit(summed(mesh, jnp.sum))(jnp.arange(4.0)))
     6.0
     """
     if mesh is None:
-        return function(rows, *shared)
+        return function
 
     def of_shard(rows: PyTree, *shared: PyTree) -> PyTree:
         return jax.lax.psum(function(rows, *shared), AXIS)
 
-    # Without the check of what varies, a derivative is summed once, at the arguments; with it,
-    # where they first meet the rows, and so once for each draw.
-    specs = (SPREAD, *(EVERYWHERE for _ in shared))
-    return jax.shard_map(
-        of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
-    )(rows, *shared)
+    def of_all(rows: PyTree, *shared: PyTree) -> PyTree:
+        # Without the check of what varies, a derivative is summed once, at the arguments; with it,
+        # where they first meet the rows, and so once for each draw.
+        specs = (SPREAD, *(EVERYWHERE for _ in shared))
+        mapped = jax.shard_map(
+            of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
+        )
+        return mapped(rows, *shared)
+
+    return of_all
 
 
 def whole(mesh: Mesh | None, tree: PyTree) -> PyTree:
