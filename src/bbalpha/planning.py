@@ -342,7 +342,8 @@ def begin(
     keeper.writes = team is None or team.leads
     start = keeper.restored(start, rows)._replace(keeper=keeper, team=team)
     if team is not None:
-        team.check_start(start)
+        with reading(rows, start):
+            team.check_start(start)
     return start
 
 

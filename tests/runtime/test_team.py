@@ -54,7 +54,7 @@ import jax
 print(json.dumps([jax.process_index(), jax.process_count(), found]))
 """
 LONG = f"""{MODEL}
-bb.join_processes(timeout=8)
+bb.join_processes()
 import jax, jax.numpy as jnp
 folder, num_epochs = Path(sys.argv[1]), int(sys.argv[2])
 posterior = bb.fit(
@@ -113,7 +113,7 @@ def steps_saved(folder):
 def started_long(folder, num_processes, num_epochs=10**8):
     """A job that has saved some hundred steps."""
     processes = jobs.start(LONG, num_processes, folder, num_epochs)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while steps_saved(folder) < 100 and time.monotonic() < deadline:
         assert all(each.poll() is None for each in processes), jobs.ends(processes, 60)
         time.sleep(0.05)
