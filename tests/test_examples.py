@@ -1,5 +1,6 @@
 """Every example runs as a user runs it, without a warning, and prints or draws what it promises."""
 
+import asyncio
 import os
 import re
 import runpy
@@ -8,8 +9,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
+from problems.invented import invented
+
+import bbalpha as bb
+from bbalpha.predictor import Predictor
 
 ROOT = Path(__file__).parents[1]
 NUMBER = r"(-?\d+\.\d+)"
@@ -101,6 +107,66 @@ def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp
 def test_family_tree_of_the_docs_is_what_its_script_draws():
     script = runpy.run_path(str(ROOT / "examples" / "family_tree.py"))
     assert script["picture"]() == script["PATH"].read_text()
+
+
+@pytest.mark.parametrize("num_requests", [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_service_answers_requests_with_the_predictions_of_the_model(num_requests, tmp_path):
+    pytest.importorskip("fastapi")
+    httpx = pytest.importorskip("httpx")
+    names = ["height", "weight"]
+    settings = {"hidden_layer_sizes": (3,), "num_predictive_samples": 50}
+    model = invented(bb.BBAlphaRegressor(**settings), names=names)
+    model.export(tmp_path / "model.predictor")
+    script = runpy.run_path(str(ROOT / "examples" / "service.py"))
+    predictor = Predictor.load(tmp_path / "model.predictor")
+    inputs = np.random.RandomState(0).normal(size=(num_requests, 2))
+    mean, std = model.predict(pandas.DataFrame(inputs, columns=names), return_std=True)
+
+    async def answers():
+        transport = httpx.ASGITransport(script["service_of"](predictor))
+        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+            found = [
+                await client.post("/predict", json={"rows": [dict(zip(names, row, strict=True))]})
+                for row in inputs.tolist()
+            ]
+            return found, await ask_wrongly(client)
+
+    found, (health, *wrong) = asyncio.run(answers())
+    assert {response.status_code for response in found} == {200}
+    rows = [response.json()[0] for response in found]
+    assert np.all(np.abs([row["mean"] for row in rows] - mean) < 1e-5 * std)
+    assert np.all(np.abs([row["std"] for row in rows] - std) < 1e-5 * std)
+    ends = np.array([[row["low"], row["high"]] for row in rows])
+    apart = np.abs(ends - predictor.predict_interval(inputs))
+    assert np.all(apart < 1e-6 * std[:, None])
+    assert health.json() == {"status": "ok", "columns": names, "draws": 50}
+    assert [response.status_code for response in wrong] == [422] * 4
+    assert wrong[0].json() == {"detail": "X must have the column 'weight'; it lacks it."}
+    assert "must hold a number in every row, or None; got 'tall' in row 1" in wrong[1].text
+
+
+async def ask_wrongly(client):
+    """The answer about health, and those to a missing column, a text, no rows and a coverage."""
+    row = {"height": 1.0, "weight": 2.0}
+    bodies = [
+        {"rows": [{"height": 1.0}]},
+        {"rows": [row, {**row, "height": "tall"}]},
+        {"rows": []},
+        {"rows": [row], "coverage": 2},
+    ]
+    return [await client.get("/health"), *[await client.post("/predict", json=x) for x in bodies]]
+
+
+@pytest.mark.slow
+def test_ray_server_survives_a_killed_actor_and_finds_the_same_bits(tmp_path):
+    pytest.importorskip("ray")
+    command = [sys.executable, ROOT / "examples" / "ray_server.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "killed an actor in round 10" in done.stdout
+    assert "the same bits as without Ray: yes" in done.stdout
+    weights = re.findall(rf"weight: +{NUMBER} ± {NUMBER}", done.stdout)
+    mean, deviation = np.array(weights, float).T
+    assert np.all(np.abs(mean - [1.0, -1.0, 0.5]) < 3 * deviation)
 
 
 def run(example, *arguments, cwd, **environment):

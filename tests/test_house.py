@@ -15,11 +15,11 @@ TESTS = ROOT / "tests"
 
 # An engine file imports only from the lines above its own.
 ENGINE = """
-    forks leaving limits
-    arrays options
-    shards
+    forks leaving limits probabilities
+    arrays beta_ratio options
+    count_probabilities shards
     checks clock compiling interrupts layout materialize optimizers progress special streams
-    beta_ratio threefry
+    threefry
     batches cache draws noise
     epochs
     chunks
@@ -33,6 +33,7 @@ ROOMS = [
     "runtime",
     "message_passing",
     "tables",
+    "predictor",
     "interfaces",
     "explorer",
     "cli",

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from bbalpha.engine import threefry
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.special import LOG_TWO_PI
+from bbalpha.engine.probabilities import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
 CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap

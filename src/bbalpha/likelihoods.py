@@ -20,13 +20,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from bbalpha.data import aligned, check_values
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.special import (
-    LARGEST_DF,
-    LOG_TWO_PI,
-    log_ndtr,
-    ndtr,
-    student_t_cdf,
-)
+from bbalpha.engine.probabilities import LARGEST_DF, LOG_TWO_PI, ndtr
+from bbalpha.engine.special import log_ndtr, student_t_cdf
 
 LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from bbalpha.distributions import INITIAL_LOG_VARIANCE, Density, Draws, filled
 from bbalpha.engine import threefry
 from bbalpha.engine.arrays import on_device
-from bbalpha.engine.special import LOG_TWO_PI
+from bbalpha.engine.probabilities import LOG_TWO_PI
 
 RANK_DAMPING = 0.1  # squared length added to a direction of the factor
 

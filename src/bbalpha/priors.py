@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PyTree
 from bbalpha.distributions import Density, DiagonalGaussian, is_distribution
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout, shown
-from bbalpha.engine.special import LOG_TWO_PI
+from bbalpha.engine.probabilities import LOG_TWO_PI
 
 Prior = Any  # a deviation, a log-density, a tree of both, or a Distribution
 LogDensity = Callable[[PyTree], Any]

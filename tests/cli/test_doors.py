@@ -11,7 +11,7 @@ import pytest
 from bbalpha.engine.checks import warn
 from bbalpha.interfaces import estimator_file
 
-COMMANDS = ("fit", "predict", "evaluate", "inspect", "compare", "explore")
+COMMANDS = ("fit", "predict", "evaluate", "inspect", "compare", "explore", "export")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

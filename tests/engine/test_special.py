@@ -7,7 +7,8 @@ import pytest
 import scipy.stats as st
 
 import bbalpha as bb
-from bbalpha.engine.special import ndtr, poisson_tails, student_t_cdf
+from bbalpha.engine.probabilities import ndtr
+from bbalpha.engine.special import poisson_tails, student_t_cdf
 
 log_ndtr_and_slope = jax.jit(jax.vmap(jax.value_and_grad(bb.log_ndtr)))
 compiled_ndtr = jax.jit(ndtr)

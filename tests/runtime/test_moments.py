@@ -11,7 +11,7 @@ RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(1000, 4)) * [1.0, 1e-3, 50.0, 0.0] + [0.0, 1e6, 3.0, 0.1]
 
 
-@pytest.mark.parametrize("block_rows", [1, 7, 999, 1000])
+@pytest.mark.parametrize("block_rows", [50, 999, 1000])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_blocks_are_standardized_as_all_rows_at_once(block_rows, dtype):
     data = {"inputs": ROWS.astype(dtype), "targets": ROWS[:, 2].astype(dtype)}

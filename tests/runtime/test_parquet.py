@@ -1,5 +1,7 @@
 """Parquet: what a batch is, and one sentence for every file that cannot serve."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,12 @@ def test_files_must_be_parquet_with_rows(tmp_path):
     write(tmp_path / "1.parquet", {"x": np.ones(0)})
     with pytest.raises(ValueError, match=r"data must have at least one row; got .* without rows\."):
         bb.ParquetRows(tmp_path)
+
+
+def test_parquet_without_pyarrow_says_how_to_install_it(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(ImportError, match=r"Parquet needs pyarrow: pip install 'bbalpha\[cli\]'\."):
+        bb.ParquetRows(folder)
 
 
 def test_a_hash_of_the_footers_knows_the_data(folder):

@@ -45,7 +45,7 @@ class Numbers:
         return np.arange(self.ends[block - 1] if block else 0, self.ends[block], dtype=np.int32)
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=12, derandomize=True)
 @given(
     source=sources(),
     num_readers=st.sampled_from([4, 8]),
@@ -77,7 +77,7 @@ def test_every_row_comes_once_an_epoch_whoever_reads(
     np.testing.assert_array_equal(real, weights[0] > 0)
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(deadline=None, max_examples=20, derandomize=True)
 @given(st.one_of(st.integers(1, 20_000), st.sampled_from(POWERS)), st.integers(0, 2**31))
 @example(2**16 + 1, 0)
 @example(2**17 - 1, 1)
@@ -96,9 +96,9 @@ def test_a_few_places_of_a_huge_range_stay_in_it_and_apart(num):
     assert abs(found.mean() / num - 0.5) < STATISTIC_ERRORS / np.sqrt(12 * len(places))
 
 
-@pytest.mark.parametrize("num", [3, 6])
+@pytest.mark.parametrize("num", [5])
 def test_every_place_is_equally_likely_in_a_permutation(num):
-    num_keys = 500
+    num_keys = 400
     found = np.array([permuted(np.arange(num), num, folded(KEY, n)) for n in range(num_keys)])
     check_uniform(found, num)
 
@@ -110,7 +110,7 @@ def test_readers_own_halves_of_the_rows():
 
 
 def test_shuffled_rows_are_equally_likely_in_every_place():
-    num_keys = 500
+    num_keys = 400
     check_uniform(np.array([lots(folded(KEY, n), 6) for n in range(num_keys)]), 6)
 
 

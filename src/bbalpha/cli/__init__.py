@@ -4,9 +4,9 @@ One module per command. A command prints its result to standard output and every
 standard error; a mistake of the user gets one sentence and exit code 2.
 
 Imports are deferred so that help and most refusals come at once. The modules of commands (`fit`,
-`predict`, `evaluate`, `inspect`, `compare`, `explore`, `launch`) and what they share (`doors`,
-`header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A command first
-checks whatever needs neither; `inspect` is then done. Inside its function it then imports
+`predict`, `evaluate`, `inspect`, `compare`, `explore`, `export`, `launch`) and what they share
+(`doors`, `header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A
+command first checks whatever needs neither; `inspect` is then done. Inside its function it then imports
 `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table; after that
 come `saved`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`, which load
 jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if
@@ -24,6 +24,7 @@ from bbalpha.cli.compare import compare_table
 from bbalpha.cli.doors import Commands, Refusal, new_app, refusing
 from bbalpha.cli.evaluate import evaluate_model
 from bbalpha.cli.explore import explore_table
+from bbalpha.cli.export import export_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
 from bbalpha.cli.launch import launch_processes
@@ -53,6 +54,7 @@ app.command("evaluate")(evaluate_model)
 app.command("inspect")(inspect_model)
 app.command("compare")(compare_table)
 app.command("explore")(explore_table)
+app.command("export")(export_model)
 app.command("launch")(launch_processes)
 
 
@@ -77,6 +79,7 @@ def _start(
     bbalpha evaluate houses.safetensors test.csv
     bbalpha compare houses.csv --target price
     bbalpha explore houses.csv --target price
+    bbalpha export houses.safetensors
     bbalpha launch --processes 4 -- fit houses.csv --target price
 
     Compiled programs are kept in your folder for caches, so that later commands start sooner. The

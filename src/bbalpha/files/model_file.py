@@ -11,14 +11,13 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bbalpha.files.atomic import replacing
 from bbalpha.files.wording import one_line
 
-FORMAT = "bbalpha"
 FORMAT_VERSION = 4
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
@@ -27,7 +26,27 @@ PIECE = 2**16  # bytes read at a time
 DEEPEST = 20  # nested lists; our metadata nest six deep, and Python recurses into them
 
 
-def write(path: str | Path, tree: Any, metadata: dict[str, Any]) -> None:
+class Kind(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        key: Of its JSON in the metadata.
+        version: Of its format.
+        words: What users call it.
+        remedy: What to do about a file of an older version.
+    """
+
+    key: str
+    version: int
+    words: str
+    remedy: str
+
+
+MODEL = Kind("bbalpha", FORMAT_VERSION, "bbalpha model", "Fit and save the model again")
+PREDICTOR = Kind("bbalpha-predictor", 1, "bbalpha predictor", "Export the model again")
+
+
+def write(path: str | Path, tree: Any, metadata: dict[str, Any], kind: Kind = MODEL) -> None:
     """Write the arrays of `tree` and the metadata to a file.
 
     Raises:
@@ -37,11 +56,11 @@ def write(path: str | Path, tree: Any, metadata: dict[str, Any]) -> None:
     from safetensors.numpy import save_file
 
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in _named_leaves(tree)}
-    text = json.dumps(metadata | {"version": FORMAT_VERSION})
+    text = json.dumps(metadata | {"version": kind.version})
     try:
         with replacing(path) as temporary:
-            save_file(arrays, temporary, {FORMAT: text, CHECKSUM: NO_CHECKSUM})
-            _seal(temporary)
+            save_file(arrays, temporary, {kind.key: text, CHECKSUM: NO_CHECKSUM})
+            _seal(temporary, kind)
     except (SafetensorError, OSError) as error:
         raise OSError(f"{path} cannot be written: {_reason(error)}.") from None
 
@@ -56,13 +75,11 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
-    if not path.is_file():
-        problem = f"{path} is not a file" if path.exists() else f"there is no file {path}"
-        raise FileNotFoundError(f"{problem}.")
+    check_exists(path)
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = _checked((file.metadata() or {}).get(FORMAT), path)
-            _check_seal(path)
+            metadata = checked(file.metadata() or {}, path, MODEL)
+            check_seal(path, MODEL)
             arrays = {name: _array(file, name, path) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise _incomplete(path, error) from None
@@ -106,6 +123,59 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool
         _warn_of_rounding([arrays[name] for name, _ in named], path)
     leaves = [jnp.asarray(arrays[name]) for name, _ in named]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def check_exists(path: Path) -> None:
+    """Raise if there is no file of that name.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    if not path.is_file():
+        problem = f"{path} is not a file" if path.exists() else f"there is no file {path}"
+        raise FileNotFoundError(f"{problem}.")
+
+
+def checked(texts: dict[str, str], path: Path, kind: Kind) -> dict[str, Any]:
+    """The metadata of a file, if they describe one of that kind and of this version.
+
+    Args:
+        texts: What the header of the file says.
+        path: For messages.
+        kind: The kind that the file should have.
+
+    Raises:
+        ValueError: If it has another kind or version.
+    """
+    text = texts.get(kind.key)
+    if text is None:
+        other = PREDICTOR if kind is MODEL else MODEL
+        if other.key in texts:
+            raise ValueError(f"{path.name} is a {other.words}, not a {kind.words}.")
+        raise ValueError(f"{path.name} is not a {kind.words}: it has no metadata.")
+    metadata = _parse(text)
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{path.name} is not a {kind.words}: its metadata are not readable.")
+    version = metadata.get("version")
+    if version != kind.version:
+        is_newer = isinstance(version, int) and version > kind.version
+        remedy = "Update bbalpha" if is_newer else kind.remedy
+        raise ValueError(
+            f"{path.name} has format version {one_line(version)}; this bbalpha reads version "
+            f"{kind.version}. {remedy}."
+        )
+    return metadata
+
+
+def check_seal(path: Path, kind: Kind) -> None:
+    """Raise if a file has changed since it was written.
+
+    Raises:
+        ValueError: If its checksum is missing or wrong.
+    """
+    _, found, digest = _checksum(path, kind)
+    if found != digest:
+        raise ValueError(f"{path.name} is damaged: its content does not match its checksum.")
 
 
 def invalid(path: str | Path, problem: str) -> ValueError:
@@ -152,44 +222,15 @@ def _warn_of_rounding(arrays: list[np.ndarray], path: str | Path) -> None:
         )
 
 
-def _checked(text: str | None, path: Path) -> dict[str, Any]:
-    """The metadata, if they describe a model of this version."""
-    if text is None:
-        raise ValueError(f"{path.name} is not a bbalpha model: it has no metadata.")
-    metadata = _parse(text)
-    if not isinstance(metadata, dict):
-        raise ValueError(f"{path.name} is not a bbalpha model: its metadata are not readable.")
-    version = metadata.get("version")
-    if version != FORMAT_VERSION:
-        is_newer = isinstance(version, int) and version > FORMAT_VERSION
-        remedy = "Update bbalpha" if is_newer else "Fit and save the model again"
-        raise ValueError(
-            f"{path.name} has format version {one_line(version)}; this bbalpha reads version "
-            f"{FORMAT_VERSION}. {remedy}."
-        )
-    return metadata
-
-
-def _seal(path: Path) -> None:
+def _seal(path: Path, kind: Kind = MODEL) -> None:
     """Write the checksum of a file into its header."""
-    start, _, digest = _checksum(path)
+    start, _, digest = _checksum(path, kind)
     with path.open("r+b") as file:
         file.seek(start)
         file.write(digest.encode())
 
 
-def _check_seal(path: Path) -> None:
-    """Raise if a file has changed since it was written.
-
-    Raises:
-        ValueError: If its checksum is missing or wrong.
-    """
-    _, found, digest = _checksum(path)
-    if found != digest:
-        raise ValueError(f"{path.name} is damaged: its content does not match its checksum.")
-
-
-def _checksum(path: Path) -> tuple[int, str, str]:
+def _checksum(path: Path, kind: Kind) -> tuple[int, str, str]:
     """Where the checksum is in a file, the one that is there, and the right one."""
     with path.open("rb") as file:
         prefix = file.read(LENGTH_BYTES)
@@ -197,7 +238,7 @@ def _checksum(path: Path) -> tuple[int, str, str]:
         header = memoryview(file.read(int.from_bytes(prefix, "little")))
         match = re.search(f'"{CHECKSUM}":"([0-9a-f]{{64}})"'.encode(), header)
         if match is None:
-            raise ValueError(f"{path.name} is not a bbalpha model: it has no checksum.")
+            raise ValueError(f"{path.name} is not a {kind.words}: it has no checksum.")
         digest = hashlib.sha256(prefix)
         for part in (header[: match.start(1)], NO_CHECKSUM.encode(), header[match.end(1) :]):
             digest.update(part)

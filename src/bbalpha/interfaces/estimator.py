@@ -8,7 +8,6 @@ the other rows by no more than rounding: programs for other numbers of rows add 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -23,7 +22,6 @@ from bbalpha.data import Dataset, Standardizer
 from bbalpha.distributions import Distribution
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
-from bbalpha.interfaces import estimator_file
 from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.door import checked, checked_weights
 from bbalpha.interfaces.explorable import Explorable
@@ -39,6 +37,7 @@ from bbalpha.interfaces.network import (
     scored_model_of,
     summarized,
 )
+from bbalpha.interfaces.portable import Portable
 from bbalpha.interfaces.settings import (
     HIDDEN,
     NUM_SAMPLES,
@@ -61,7 +60,7 @@ from bbalpha.posterior import Posterior, map_rows
 Self = TypeVar("Self", bound="Estimator")
 
 
-class Estimator(Explorable, BaseEstimator, ABC):
+class Estimator(Explorable, Portable, BaseEstimator, ABC):
     """A Bayesian neural network trained with BB-α; the base of the two estimators."""
 
     n_features_in_: int
@@ -206,26 +205,6 @@ class Estimator(Explorable, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return np.any(self.input_units_.is_outside(checked(self, X, reset=False)), axis=1)
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted estimator to a safetensors file, which holds no code.
-
-        Rows that `partial_fit` keeps are not written: after loading, the posterior becomes the
-        prior of the next piece.
-        """
-        check_is_fitted(self)
-        estimator_file.write(path, self)
-
-    @classmethod
-    def load(cls: type[Self], path: str | Path) -> Self:
-        """Read an estimator that `save` wrote; nothing in the file is executed.
-
-        Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If it is damaged, has another format version, or holds another class.
-        """
-        estimator, _ = estimator_file.read(path, {cls.__name__: cls})
-        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

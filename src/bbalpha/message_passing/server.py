@@ -1,7 +1,9 @@
 """Stochastic natural-gradient EP: a server that holds q, and workers that hold data and sites."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import jax
@@ -44,6 +46,7 @@ def snep(
     num_draws: int = 10,
     tolerance: float = TOLERANCE,
     max_rounds: int = 400,
+    place: Callable[[LocalWorker], Worker] | None = None,
 ) -> Posterior:
     """The posterior of stochastic natural-gradient EP, with one site per part of the data.
 
@@ -69,6 +72,8 @@ def snep(
         tolerance: how far, in posterior deviations, the average full step of the last half of the
             rounds may lead at the end.
         max_rounds: the most rounds.
+        place: puts a worker elsewhere and returns what stands for it here, for example
+            `bbalpha.message_passing.ray_workers.RayWorker`. The result is the same.
 
     Raises:
         ValueError: if an argument breaks its rule, or a site becomes NaN.
@@ -93,7 +98,12 @@ def snep(
                 f"got num_workers={num_workers} with {problem.num_data} data points."
             )
         workers = local_workers(problem, num_workers, alpha, num_draws, key)
-    q, num_rounds, converged = serve(workers, max_rounds, tolerance)
+    if place is None:
+        q, num_rounds, converged = serve(workers, max_rounds, tolerance)
+    else:
+        with ThreadPoolExecutor(num_workers) as pool:  # so that all of them work at once
+            placed = [place(worker) for worker in workers]
+            q, num_rounds, converged = serve(placed, max_rounds, tolerance, pool.map)
     with in_double_precision():
         mean = jnp.linalg.solve(jnp.asarray(q.precision), jnp.asarray(q.shift))
         found = run(_found, problem, (jnp.asarray(q.precision), mean), dtype)
@@ -107,11 +117,11 @@ def snep(
 
 def local_workers(
     problem: Problem, num_workers: int, alpha: float, num_draws: int, key: Key[Array, ""]
-) -> list[Worker]:
+) -> list[LocalWorker]:
     """Workers in this process, with random parts of the data and sites that say little."""
     for_parts, *for_workers = jax.random.split(key, num_workers + 1)
     rows = np.asarray(jax.random.permutation(for_parts, problem.num_data))
-    workers: list[Worker] = []
+    workers: list[LocalWorker] = []
     for part, own in zip(np.array_split(rows, num_workers), for_workers, strict=True):
         data = (problem.inputs, problem.targets)
         inputs, targets = jax.tree.map(lambda leaf, part=part: leaf[part], data)
@@ -123,9 +133,15 @@ def local_workers(
 
 
 def serve(
-    workers: Sequence[Worker], max_rounds: int, tolerance: float
+    workers: Sequence[Worker], max_rounds: int, tolerance: float, ask: Callable = map
 ) -> tuple[Message, int, bool]:
     """Q averaged over the last half of the rounds, how many there were, and whether it settled.
+
+    Args:
+        workers: The workers.
+        max_rounds: The most rounds.
+        tolerance: As for `snep`.
+        ask: Applies a function to all workers, as `map` does, perhaps at once.
 
     Raises:
         ValueError: if a site is not finite.
@@ -135,7 +151,7 @@ def serve(
     full_steps: list[Message] = []
     for number in range(max_rounds):
         step = STEP * min(1.0, CONSTANT_ROUNDS / (number + 1))
-        sites = [worker.update(q, step) for worker in workers]
+        sites = list(ask(partial(_site_after, q=q, step=step), workers))
         _check_finite(sites, number)
         after = _product(sites)
         full_steps.append(Message(*((new - old) / step for new, old in zip(after, q, strict=True))))
@@ -146,6 +162,10 @@ def serve(
             if _length(_average(full_steps[half:]), found) <= tolerance:
                 return found, len(reached), True
     return _average(reached[len(reached) // 2 :]), len(reached), False
+
+
+def _site_after(worker: Worker, q: Message, step: float) -> Message:
+    return worker.update(q, step)
 
 
 def _product(sites: Sequence[Message]) -> Message:

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from bbalpha.engine.special import LOG_TWO_PI, log_ndtr
+from bbalpha.engine.probabilities import LOG_TWO_PI
+from bbalpha.engine.special import log_ndtr
 from bbalpha.likelihoods import Gaussian, Likelihood, Probit
 
 NUM_NODES = 64

@@ -28,6 +28,14 @@ class Message(NamedTuple):
     shift: np.ndarray
 
 
+class WorkerState(NamedTuple):
+    """What changes in a worker: its site, where its chains are, and the data of its key."""
+
+    site: Message
+    chains: np.ndarray
+    key: np.ndarray
+
+
 @runtime_checkable
 class Worker(Protocol):
     """What the server asks of a worker, here or elsewhere."""
@@ -64,10 +72,11 @@ class LocalWorker:
         key: Key[Array, ""],
     ):
         size = problem.inputs.shape[1]
-        self._problem, self._key = problem, key
+        self._problem = problem
+        self._key, self._impl = np.asarray(jax.random.key_data(key)), jax.random.key_impl(key)
         self._num_workers, self._alpha, self._num_draws = num_workers, alpha, num_draws
         self._site = Message(np.zeros((size, size)), np.zeros(size))
-        self._chains: Any = np.zeros((NUM_CHAINS, size))
+        self._chains = np.zeros((NUM_CHAINS, size))
 
     def site(self) -> Message:
         """The worker's present site."""
@@ -75,17 +84,27 @@ class LocalWorker:
 
     def update(self, q: Message, step: float) -> Message:
         """The worker's site after one step, given what the server holds."""
-        self._key, key = jax.random.split(self._key)
+        key, own = jax.random.split(
+            jax.random.wrap_key_data(jnp.asarray(self._key), impl=self._impl)
+        )
+        self._key = np.asarray(jax.random.key_data(key))
         with in_double_precision():
             given = (q, self._site, self._chains, self._alpha, step, self._num_workers)
             q64, site64, chains, *numbers = (in_64_bits(part) for part in given)
             state = (Natural(*q64), Natural(*site64), chains)
-            settings = (*numbers, key)
-            site, self._chains = run(
-                worker_program, self._problem, state, settings, self._num_draws
-            )
+            settings = (*numbers, own)
+            site, chains = run(worker_program, self._problem, state, settings, self._num_draws)
         self._site = Message(np.asarray(site.precision), np.asarray(site.shift))
+        self._chains = np.asarray(chains)
         return self._site
+
+    def state(self) -> WorkerState:
+        """What the next step needs besides the data."""
+        return WorkerState(self._site, self._chains, self._key)
+
+    def restore(self, state: WorkerState) -> None:
+        """Go on from a state that this worker, or one of the same data, was in."""
+        self._site, self._chains, self._key = state
 
 
 def worker_program(

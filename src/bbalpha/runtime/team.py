@@ -141,6 +141,7 @@ class Team:
 
     def is_same(self, tree: PyTree) -> bool:
         """Whether a tree is the same in all processes."""
+        self.wait()
         hashed = int(digest(tree)[:15], 16)
         found = self._gathered(np.array([hashed >> 31, hashed % 2**31], np.int32))
         return bool((found == found[0]).all())

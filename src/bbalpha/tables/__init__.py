@@ -8,6 +8,9 @@ The modules need pandas and pyarrow, which the extra `cli` installs, but not jax
 `__init__.pyi`. Each is loaded when it is first used, so that `messages` needs neither.
 """
 
-import lazy_loader
+from contextlib import suppress
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+with suppress(ModuleNotFoundError):  # `bbalpha.predictor` needs NumPy alone
+    import lazy_loader
+
+    __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bbalpha.tables.calendar import DAYS_PER_WEEK, DAYS_PER_YEAR, turns
 from bbalpha.tables.messages import (
     TableError,
     check_choice,
@@ -21,8 +22,6 @@ from bbalpha.tables.numerals import PLAIN_NOTATION, Notation
 from bbalpha.tables.reading import Reading
 from bbalpha.tables.tails import UNCHANGED, Tails
 
-DAYS_PER_YEAR, DAYS_PER_WEEK = 365.2425, 7
-SUNDAY = 4  # 1970-01-01 was the fifth day of a week that starts on Sunday
 NUM_DATES = 20  # distinct days from which parts of the calendar are added
 PARTS = ("year", "week", "day")  # periods whose phase may become features
 LONGEST_UNIT = 10
@@ -135,7 +134,7 @@ class DateColumn:
         filled = np.where(reading.missing, self.fill, reading.values)
         features = [self.tails.apply(filled)]
         for part in self.parts:
-            phase = 2 * np.pi * _turns(filled, part)
+            phase = 2 * np.pi * turns(filled, part)
             features += [np.where(reading.missing, 0.0, f(phase)) for f in (np.sin, np.cos)]
         return _with_indicator(self, features, reading, f"filled with the median {self._date}")
 
@@ -278,15 +277,6 @@ def _varies(days: np.ndarray, part: str) -> bool:
     if part == "week":
         return np.unique(whole % DAYS_PER_WEEK).size == DAYS_PER_WEEK
     return np.unique(np.floor(days % 1 * 24)).size > 2
-
-
-def _turns(days: np.ndarray, part: str) -> np.ndarray:
-    """The phase of a period, in turns."""
-    if part == "year":
-        return days / DAYS_PER_YEAR % 1
-    if part == "week":
-        return (np.floor(days) + SUNDAY) / DAYS_PER_WEEK % 1
-    return days % 1
 
 
 def _common_json(column: Any) -> dict[str, Any]:

@@ -73,8 +73,11 @@ def test_arviz_gets_replicated_data_with_the_spread_of_the_observed(linear_poste
     assert found.log_likelihood["y"].shape == (1, 200, 200)
     np.testing.assert_array_equal(found.observed_data["y"].values, TARGETS)
     replicated = found.posterior_predictive["y"].values[0]
-    residuals = replicated - np.asarray(INPUTS @ exact_linear()[0])[None]
-    np.testing.assert_allclose(residuals.std(), 0.5, rtol=0.05)  # 40,000 of them, and the weights'
+    mean, covariance = exact_linear()
+    squares = np.mean((replicated - np.asarray(INPUTS @ mean)[None]) ** 2, axis=1)  # of each draw
+    inputs = np.asarray(INPUTS)
+    expected = 0.25 + np.mean(np.sum(inputs @ covariance * inputs, axis=1))
+    assert abs(squares.mean() - expected) < 4 * squares.std(ddof=1) / np.sqrt(len(squares))
 
 
 def fitted(name, alpha, batch_size):

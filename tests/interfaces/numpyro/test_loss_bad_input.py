@@ -84,6 +84,15 @@ def test_a_discrete_latent_site_is_refused():
         fit(discrete, DATA, key=jax.random.key(0))
 
 
+def test_a_model_without_latent_sites_has_no_posterior():
+    def only_data(data):
+        with numpyro.plate("data", 4):
+            numpyro.sample("x", dist.Normal(0, 1), obs=data)
+
+    with pytest.raises(ValueError, match=r"model must have a latent site, .*; got none\."):
+        fit(only_data, DATA, key=jax.random.key(0))
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [

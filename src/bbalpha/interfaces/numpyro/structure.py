@@ -68,7 +68,7 @@ def structure_of(program: Program, key: Array) -> Structure:
     """The structure of a model, from one run of it.
 
     Raises:
-        ValueError: if it has a discrete latent site, or observed sites outside of plates.
+        ValueError: if it has no latent site, a discrete one, or observed sites outside of plates.
     """
     model = handlers.seed(program.model, key)
     log_p, trace = compute_log_probs(model, program.args, program.kwargs, {}, sum_log_prob=False)
@@ -81,6 +81,8 @@ def structure_of(program: Program, key: Array) -> Structure:
         for name, site in trace.items()
         if site["type"] == "sample" and not site["is_observed"]
     }
+    if not latent:
+        raise ValueError("model must have a latent site, of which to find the posterior; got none.")
     plates = plates_of_trace(trace)
     local = tuple(
         name
@@ -88,7 +90,7 @@ def structure_of(program: Program, key: Array) -> Structure:
         if any(plate.name in data_plates for plate in plates_of(site, plates))
     )
     has_state = any(site["type"] in ("param", "mutable") for site in trace.values())
-    is_simple = len(groups) == 1 and len(groups[0]) == 1 and not has_state and bool(latent)
+    is_simple = len(groups) == 1 and len(groups[0]) == 1 and not has_state
     is_plain = is_simple and not local and all(term.mask is None for term in observed)
     return Structure(latent, local, groups, is_plain)
 

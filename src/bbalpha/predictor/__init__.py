@@ -1,0 +1,9 @@
+"""Predictions of an exported model, with NumPy alone: no jax, no scikit-learn, no pandas.
+
+An estimator's `export` and `bbalpha export` write the file that `Predictor.load` reads. Where only
+this is needed, `pip install numpy` and `pip install --no-deps bbalpha` are enough.
+"""
+
+from bbalpha.predictor.predicting import Predictor
+
+__all__ = ["Predictor"]
