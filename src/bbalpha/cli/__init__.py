@@ -6,9 +6,9 @@ standard error; a mistake of the user gets one sentence and exit code 2.
 Imports are deferred so that help and most refusals come at once. The modules of commands (`fit`,
 `predict`, `evaluate`, `inspect`, `compare`, `explore`, `export`, `launch`) and what they share
 (`doors`, `header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A
-command first checks whatever needs neither; `inspect` is then done. Inside its function it then imports
-`bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table; after that
-come `saved`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`, which load
+command first checks whatever needs neither; `inspect` is then done. Inside its function it then
+imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table;
+after that come `saved`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`, which load
 jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if
 standard output is a terminal. Everything else is imported at the top of its module, as usual.
 
