@@ -9,8 +9,8 @@ Imports are deferred so that help and most refusals come at once. The modules of
 command first checks whatever needs neither; `inspect` is then done. Inside its function it then
 imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table;
 after that come `saved`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`,
-which load jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads rich, only if
-standard output is a terminal. Everything else is imported at the top of its module, as usual.
+which load jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads
+rich, only if standard output is a terminal. Everything else is imported at the top of its module, as usual.
 
 The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
