@@ -10,7 +10,8 @@ command first checks whatever needs neither; `inspect` is then done. Inside its 
 imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table;
 after that come `saved`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`,
 which load jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads
-rich, only if standard output is a terminal. Everything else is imported at the top of its module, as usual.
+rich, only if standard output is a terminal. Everything else is imported at the top of its module,
+as usual.
 
 The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
