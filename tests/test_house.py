@@ -17,7 +17,7 @@ TESTS = ROOT / "tests"
 ENGINE = """
     forks leaving limits probabilities
     arrays beta_ratio options
-    count_probabilities
+    count_probabilities shards
     checks clock compiling interrupts layout materialize optimizers progress special streams
     threefry
     batches cache draws noise
@@ -47,6 +47,8 @@ DEFERRED = {
     ("planning", "runtime/feeding"),
     ("planning", "runtime/sources"),
     ("planning", "runtime/fingerprints"),
+    ("planning", "runtime/failures"),
+    ("planning", "runtime/team"),
     ("interfaces/explorable", "explorer/exploring"),
 }
 

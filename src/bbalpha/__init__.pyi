@@ -51,6 +51,8 @@ from .engine.chunks import SourceError
 from .runtime.parquet import ParquetRows
 from .runtime.moments import standardize_rows
 from .runtime.checkpoints import Checkpoint
+from .runtime.hosts import join_processes
+from .runtime.failures import ProcessError
 from .engine.cache import use_compilation_cache
 from .message_passing.sweeps import power_ep
 from .message_passing.double_loop import double_loop_ep
@@ -140,6 +142,8 @@ __all__ = [
     "ParquetRows",
     "standardize_rows",
     "Checkpoint",
+    "join_processes",
+    "ProcessError",
     "use_compilation_cache",
     "power_ep",
     "double_loop_ep",

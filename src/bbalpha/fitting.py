@@ -175,12 +175,13 @@ def fit(
     check_likelihood(state, sample, plan.batch_size)
     if early_stopping is not None:
         check_early_stopping(state, early_stopping)
-    run = runner_of(steps_for(plan, optimizer, params, num_samples), rows, plan)
     watch = Watch(plan, judge_of(state, plan, tolerance), early_stopping, callback)
     settings = {"tolerance": tolerance} | budget_of(optimizer, plan)
     start = begin(checkpoint, state, rows, plan, watch, settings)
+    steps = steps_for(plan, optimizer, params, num_samples)
+    run, rows, plan = runner_of(steps, rows, plan, start.team)
     end = ending(run, rows, plan, start, comes_to_rest(optimizer, state, plan))
-    with reading(rows):
+    with reading(rows, start):
         state, energies, stopped = train(run, start, plan, watch, progress)
         state = watch.result(state, stopped)
         posterior, stopped = posterior_at_the_end(partial(end, state), state.posterior, stopped)

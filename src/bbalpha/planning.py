@@ -23,6 +23,7 @@ from bbalpha.engine.limits import MOST
 from bbalpha.engine.loop import Plan, Start, start_at
 from bbalpha.engine.noise import samples_to_match
 from bbalpha.engine.optimizers import Optimizer, decaying_adam
+from bbalpha.engine.shards import Failed
 from bbalpha.natural import highest_rate, natural_gradients
 from bbalpha.posterior import Posterior
 from bbalpha.state import FitState
@@ -170,19 +171,28 @@ def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> C
     return quick_steps if is_small else run_steps
 
 
-def runner_of(steps: Compiled, rows: Any, plan: Plan) -> Callable[..., tuple]:
-    """The function that takes steps on rows, by a program or by its like for rows from a source."""
-    if isinstance(rows, Rows):
-        return partial(steps, rows=rows, batch_size=plan.batch_size)
-    return rows.runner(steps.is_rare)
+def runner_of(
+    steps: Compiled, rows: Any, plan: Plan, team: Any = None
+) -> tuple[Callable[..., tuple], Any, Plan]:
+    """The function that takes steps on rows, and the rows that this process has a part in.
+
+    It runs a program, or its like for rows from a source.
+    """
+    if team is not None:
+        rows, plan = team.share(rows, plan)
+    if not isinstance(rows, Rows):
+        return rows.runner(steps.is_rare), rows, plan
+    run: Any = steps if team is None else team.over(steps)
+    return partial(run, rows=rows, batch_size=plan.batch_size), rows, plan
 
 
 @contextmanager
-def reading(rows: Any) -> Iterator[None]:
+def reading(rows: Any, start: Start) -> Iterator[None]:
     """A block in which rows may be read ahead; an error in reading them carries the result so far.
 
     Raises:
         SourceError: With the posterior after the last good step, if there was one.
+        ProcessError: Likewise, if another process was lost.
     """
     try:
         yield
@@ -190,6 +200,10 @@ def reading(rows: Any) -> Iterator[None]:
         if error.state is not None:
             error.step, error.posterior = int(error.state.step), error.state.posterior()
         raise
+    except Failed as failure:
+        from bbalpha.runtime.failures import process_error
+
+        raise process_error(failure, start) from None
     finally:
         if not isinstance(rows, Rows):
             rows.close()
@@ -258,7 +272,8 @@ def ending(run: Callable, rows: Any, plan: Plan, start: Start, rests: bool) -> C
             return dataclasses.replace(state.posterior(), energy=on_device(on_host(energies)[0]))
 
         return of_next_step
-    wait = None if rests else compile_ahead(_with_energy.program, start.state, rows)
+    team: Any = start.team
+    wait = None if rests or team else compile_ahead(_with_energy.program, start.state, rows)
 
     def of_all_rows(state: FitState) -> Posterior:
         if rests and at_rest(state, plan):
@@ -266,7 +281,8 @@ def ending(run: Callable, rows: Any, plan: Plan, start: Start, rests: bool) -> C
             return dataclasses.replace(state.posterior(), energy=energy)
         if wait:
             wait()
-        return _with_energy(state, rows)
+        program = team.over(_with_energy, waits=True) if team else _with_energy
+        return program(state, rows)
 
     return of_all_rows
 
@@ -314,15 +330,33 @@ def begin(
         watch: Of the run.
         settings: Further arguments that determine the result.
     """
-    start = start_at(state, rows, plan)
+    team = _team_of(watch)
+    start = start_at(state if team is None else team.spreading(state), rows, plan)
     if checkpoint is None:
-        return start
+        return start._replace(team=team)
     from bbalpha.runtime.checkpoints import keeper_of
     from bbalpha.runtime.fingerprints import fingerprint
 
     rule = watch.early_stopping if isinstance(watch, Watch) else None
     keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, settings), watch)
-    return keeper.restored(start, rows)._replace(keeper=keeper)
+    keeper.writes = team is None or team.leads
+    start = keeper.restored(start, rows)._replace(keeper=keeper, team=team)
+    if team is not None:
+        with reading(rows, start):
+            team.check_start(start)
+    return start
+
+
+def _team_of(watch: Watch | ReplicaWatch) -> Any:
+    """The processes that have joined, if this one is not alone; each trains its own replicas."""
+    if isinstance(watch, ReplicaWatch) or not jax.distributed.is_initialized():
+        return None
+    from bbalpha.runtime.team import team_of_all
+
+    team = team_of_all()
+    if team is not None and not team.leads:
+        watch.follow()
+    return team
 
 
 def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:

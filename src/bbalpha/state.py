@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from bbalpha.distributions import Density, DiagonalGaussian, Distribution, under_prior
@@ -18,6 +19,7 @@ from bbalpha.engine.draws import Noise, chunk_of_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
 from bbalpha.engine.noise import Draws, paired_noise, shifted_noise
+from bbalpha.engine.shards import padded, summed
 from bbalpha.natural import NaturalState
 from bbalpha.posterior import Posterior
 
@@ -37,6 +39,7 @@ class Method:
     resample_every: int
     alpha_schedule: Schedule | None
     draws: Draws = "independent"
+    mesh: Mesh | None = None  # of the devices that the rows of a batch are spread over
 
     def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
         """The power at a step: constant, or given by the schedule."""
@@ -107,6 +110,11 @@ class FitState(eqx.Module):
         return self.alpha.dtype
 
     @property
+    def mesh(self) -> Mesh | None:
+        """The devices that share the rows of a batch, if there are several."""
+        return self.method.mesh
+
+    @property
     def resample_every(self) -> int:
         """M, how many steps share the same noise."""
         return self.method.resample_every
@@ -146,8 +154,8 @@ class FitState(eqx.Module):
             batch: any pytree of arrays whose first axis is the data points.
             weights: how many data points each of them stands for; N/|S| each by default.
         """
-        noise = self.noise_at(self.step)
-        return _energy(self, self.variables, batch, weights, noise, self.last_alpha)
+        shared = (self, self.variables, self.noise_at(self.step), self.last_alpha)
+        return summed(self.mesh, _energy)(_with_weights(self, batch, weights), *shared)
 
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
@@ -158,15 +166,21 @@ class FitState(eqx.Module):
         if self.is_natural and self.method.alpha_schedule is None:
             alpha = alpha * self.optimizer_state.share_of_alpha
 
+        mesh, rows = self.mesh, _with_weights(self, batch, weights)
+
         def energy_of(variables: Variables, noise: Noise = noise) -> Float[Array, ""]:
-            return _energy(self, variables, batch, weights, noise, alpha)
+            return summed(mesh, _energy)(rows, self, variables, noise, alpha)
 
         gradient: Any
         extra = {}
         if self.is_natural:
-            energy, gradient, extra = _natural_gradient(self, energy_of, noise, alpha)
+            found = summed(mesh, _natural_gradient)(rows, self, variables, noise, alpha)
+            energy, gradient, coordinates = found
+            _, prior = _distributions(self, variables)
+            extra = {"prior": prior, "coordinates": coordinates}
         else:
-            energy, gradient = jax.value_and_grad(energy_of)(variables)
+            of_rows = jax.value_and_grad(_energy, argnums=2)
+            energy, gradient = summed(mesh, of_rows)(rows, self, variables, noise, alpha)
         if isinstance(self.optimizer, optax.GradientTransformationExtraArgs):
             extra = extra | {"value": energy, "grad": gradient, "value_fn": energy_of}
         updates, optimizer_state = self.optimizer.update(
@@ -213,16 +227,28 @@ def _posterior(state: FitState) -> Posterior:
     )
 
 
+def _with_weights(
+    state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None
+) -> tuple[PyTree, Float[Array, " padded"] | None]:
+    """The batch with its weights, as it can be spread over devices if there are several."""
+    if state.mesh is None:
+        return batch, weights
+    if weights is None:
+        num_rows = len(jax.tree.leaves(batch)[0])
+        weights = jnp.full(num_rows, state.num_data / num_rows, state.dtype)
+    return padded(state.mesh, batch, weights)
+
+
 def _energy(
+    rows: tuple[PyTree, Float[Array, " batch"] | None],
     state: FitState,
     variables: Variables,
-    batch: PyTree,
-    weights: Float[Array, " batch"] | None,
     noise: Noise,
     alpha: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """The energy of `variables` on a minibatch, with the settings of `state`."""
+    """The energy of `variables` on weighted rows, a sum over them, with the settings of `state`."""
     q, prior = _distributions(state, variables)
+    batch, weights = rows
     return alpha_energy(
         state.method.log_likelihood,
         q,
@@ -239,31 +265,31 @@ def _energy(
 
 
 def _natural_gradient(
+    rows: tuple[PyTree, Float[Array, " batch"] | None],
     state: FitState,
-    energy_of: Callable[[Variables, Noise], Float[Array, ""]],
+    variables: Variables,
     noise: Noise,
     alpha: Float[Array, ""],
-) -> tuple[Float[Array, ""], Variables, dict[str, Any]]:
-    """The energy, its gradient with that of q made natural, and what the step needs besides.
+) -> tuple[Float[Array, ""], Variables, PyTree]:
+    """The energy, its gradient with that of q made natural, and the coordinates of the latter.
 
     The gradient of E(q) with respect to q is the sum of a part P along the path of the draws and a
     part D through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q],
     where Eₙ is the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the
     whole, and the whole is (1 − α/N) P. P alone is less noisy: at α = 0 it vanishes draw by draw
     where q is the posterior (Roeder et al., 2017). It is the derivative with respect to the noise,
-    at fixed q, of which q makes its natural gradient.
+    at fixed q, of which q makes its natural gradient: a linear map, so all of this is a sum over
+    the rows.
     """
-    variables = state.variables
     _, prior = _distributions(state, variables)
 
     def energy_at(noise: Noise, *rest: PyTree) -> Float[Array, ""]:
-        return energy_of(Variables(variables.q, *rest), noise)
+        return _energy(rows, state, Variables(variables.q, *rest), noise, alpha)
 
     energy, (path, *rest) = jax.value_and_grad(energy_at, (0, 1, 2))(noise, *variables[1:])
     path = (1 - alpha / state.num_data) * path
     direction, coordinates = variables.q.natural_gradient(noise, path, prior)
-    extra = {"prior": prior, "coordinates": coordinates}
-    return energy, Variables(direction, *rest), extra
+    return energy, Variables(direction, *rest), coordinates
 
 
 def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Density]:

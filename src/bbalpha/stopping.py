@@ -72,6 +72,11 @@ class Watch:
     best: FitState | None = None
     fall: float = math.inf  # of the energy in the third quarter, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
+    leads: bool = True  # of several processes, one calls back and warns
+
+    def follow(self) -> None:
+        """Leave callbacks and warnings to another process."""
+        self.leads = False
 
     @property
     def every(self) -> int:
@@ -90,7 +95,11 @@ class Watch:
         if self.judge is not None:
             natural = self.judge.next_round(state.optimizer_state)
             state = dataclasses.replace(state, optimizer_state=natural)
-        if self.callback and self.callback(state, self.info(state, energies, "running")):
+        if (
+            self.callback
+            and self.leads
+            and self.callback(state, self.info(state, energies, "running"))
+        ):
             return state, "callback"
         if is_over:
             return state, "early"
@@ -120,7 +129,7 @@ class Watch:
 
     def warn(self, info: FitInfo) -> None:
         """Warn if the budget was used up before the fit converged, or if q ran away."""
-        if info.stopped not in ("finished", "diverged") or info.converged:
+        if not self.leads or info.stopped not in ("finished", "diverged") or info.converged:
             return
         if self.judge is not None:
             reason = self.judge.reason(info.num_steps)

@@ -4,14 +4,14 @@ One module per command. A command prints its result to standard output and every
 standard error; a mistake of the user gets one sentence and exit code 2.
 
 Imports are deferred so that help and most refusals come at once. The modules of commands (`fit`,
-`predict`, `evaluate`, `inspect`, `compare`, `explore`, `export`) and what they share (`doors`,
-`header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A command first
-checks whatever needs neither; `inspect` is then done. Inside its function it then imports
-`bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table; after that
-come `saved`, `streaming`, `training`, `linear_model`, `scores`, `describe` and `bbalpha.explorer`,
-which load jax, and `picture`, which loads matplotlib. `printing` imports `terminal`, which loads
-rich, only if standard output is a terminal. Everything else is imported at the top of its module,
-as usual.
+`predict`, `evaluate`, `inspect`, `compare`, `explore`, `export`, `launch`) and what they share
+(`doors`, `header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A
+command first checks whatever needs neither; `inspect` is then done. Inside its function it then
+imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table;
+after that come `saved`, `streaming`, `training`, `linear_model`, `scores`, `describe` and
+`bbalpha.explorer`, which load jax, and `picture`, which loads matplotlib. `printing` imports
+`terminal`, which loads rich, only if standard output is a terminal. Everything else is imported at
+the top of its module, as usual.
 
 The names exported here are for other command lines, such as the one of `bbalpha_paper`.
 """
@@ -28,6 +28,7 @@ from bbalpha.cli.explore import explore_table
 from bbalpha.cli.export import export_model
 from bbalpha.cli.fit import fit_table
 from bbalpha.cli.inspect import inspect_model
+from bbalpha.cli.launch import launch_processes
 from bbalpha.cli.options import Quiet
 from bbalpha.cli.paths import check_output
 from bbalpha.cli.predict import predict_table
@@ -55,6 +56,7 @@ app.command("inspect")(inspect_model)
 app.command("compare")(compare_table)
 app.command("explore")(explore_table)
 app.command("export")(export_model)
+app.command("launch")(launch_processes)
 
 
 def _show_version(wanted: bool) -> bool:
@@ -79,6 +81,7 @@ def _start(
     bbalpha compare houses.csv --target price
     bbalpha explore houses.csv --target price
     bbalpha export houses.safetensors
+    bbalpha launch --processes 4 -- fit houses.csv --target price
 
     Compiled programs are kept in your folder for caches, so that later commands start sooner. The
     environment variable BBALPHA_CACHE_DIR names another folder; an empty value switches this off.

@@ -1,12 +1,13 @@
 """`bbalpha fit`: from a table to a model file."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from bbalpha.cli.doors import INTERRUPTED
+from bbalpha.cli.doors import INTERRUPTED, refusing
 from bbalpha.cli.options import (
     LIKELIHOODS,
     Alpha,
@@ -237,6 +238,8 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
     """
     from bbalpha.cli.training import facts_before, facts_of_fit, in_words, new_model, train
 
+    if _follows():
+        how = True  # the first process says it
     model, quiet = new_model(table, settings), how is not False
     if not quiet:
         print_facts(facts_before(files.data, model, len(table.inputs)))
@@ -257,6 +260,20 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
         steps = count(info.num_steps, "step")
         note(f"Interrupted after {steps}; the model holds the posterior reached so far.", quiet)
         raise typer.Exit(INTERRUPTED)
+
+
+def _follows() -> bool:
+    """Join the processes that fit together, if there are several; whether this is not the first."""
+    in_step = "SLURM_STEP_NODELIST" in os.environ and os.environ.get("SLURM_NTASKS", "1") != "1"
+    if not ("JAX_COORDINATOR_ADDRESS" in os.environ or in_step):
+        return False
+    import jax
+
+    from bbalpha.runtime.hosts import join_processes
+
+    with refusing(ValueError):
+        join_processes()
+    return jax.process_index() > 0
 
 
 def _draw(path: Path, model: Any, table: Any) -> None:

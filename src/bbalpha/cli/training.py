@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import jax
 import typer
 
 from bbalpha.cli.describe import columns_in_words, ignored_in_words, network_in_words
@@ -53,6 +54,8 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
     with deferred(signal.SIGINT) as arrived:
         with rehearsal or nullcontext():
             info = fit_or_refuse(model, table, files.checkpoint)
+            if jax.process_index() > 0:  # the first process writes the model
+                raise typer.Exit
             say_when_leaving(".")  # the file may be there or not
             write_model(files.model, model)
         was_interrupted = arrived() is not None

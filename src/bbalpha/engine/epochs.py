@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from bbalpha.engine.batches import Order, Rows, order_of_epoch
 from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.draws import Noise
+from bbalpha.engine.shards import whole
 
 CHUNK_EPOCHS = 256  # the most epochs that one call reports on
 ENERGY_ROWS = 1024  # rows per chunk when the energy is computed on the full data
@@ -29,6 +31,11 @@ class Trainable(Protocol):
     @property
     def dtype(self) -> Any:
         """The type of energies and weights."""
+        ...
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that share the rows of a batch, if there are several."""
         ...
 
     @property
@@ -124,6 +131,7 @@ def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> Ep
         lambda: carry.order,
     )
     end = jnp.minimum((epoch + 1) * num_batches, span.end)
+    order = whole(state.mesh, order)
     batches = jax.lax.while_loop(
         lambda batches: (batches.state.step < end) & batches.finite,
         partial(_run_batch, rows, order, num_batches, span),
@@ -166,6 +174,7 @@ def _run_batch(
         jax.lax.dynamic_index_in_dim(leaf, place, keepdims=False)
         for leaf in (order.taken, order.weights)
     )
+    weights = whole(state.mesh, weights)  # spread like the rows, their sum would be exchanged
     share = jnp.sum(weights > 0) / rows.num_rows
     batch, sample_weight = rows.take(taken)
     weights = (weights * sample_weight).astype(state.dtype)

@@ -17,6 +17,7 @@ from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.progress import progress_bar
+from bbalpha.engine.shards import Failed
 
 CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
 STOPPED_BY = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", None: None}
@@ -44,19 +45,31 @@ class Plan(NamedTuple):
 class Keeper(Protocol):
     """Whoever saves a run."""
 
+    writes: bool  # whether it does so in this process
+
     def save_if_due(self, state: Any, energies: np.ndarray, stopped: str | None) -> None:
         """Save the run if enough time has passed or there is a reason why it ends."""
         ...
 
 
+@runtime_checkable
+class Team(Protocol):
+    """Several processes that run the same loop."""
+
+    def agreed(self, stopped: str | None, chunk: int, state: Any) -> tuple[str | None, int]:
+        """Why all stop, if they do, and how many steps all take next."""
+        ...
+
+
 class Start(NamedTuple):
-    """Where a run begins, or goes on; if it has ended, why; and who saves it."""
+    """Where a run begins, or goes on; if it has ended, why; who saves it, and who runs it too."""
 
     state: Any
     order: Any  # an `Order`, or whatever passes from one call to the next
     energies: np.ndarray  # of every epoch, zeros where there was none yet
     stopped: str | None = None
     keeper: Keeper | None = None
+    team: Team | None = None
 
 
 @runtime_checkable
@@ -100,7 +113,8 @@ def train(
     progress: bool,
 ) -> tuple[Any, np.ndarray, str]:
     """The state at the end, the energy of every epoch, and why the run ended."""
-    state, order, energies, stopped, keeper = start
+    state, order, energies, stopped, keeper, team = start
+    agreed = team.agreed if team else _alone
     done, chunk, running = int(np.max(state.step)), 1, None
     signals = (signal.SIGINT, signal.SIGTERM) if keeper else (signal.SIGINT,)
     with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
@@ -109,7 +123,7 @@ def train(
             if done < plan.num_steps and stopped is None:
                 compiled = run(state, order=order, num_steps=on_device(0))
                 running = jax.block_until_ready(compiled)
-                stopped = STOPPED_BY[arrived()]
+            stopped, chunk = agreed(stopped or STOPPED_BY[arrived()], chunk, state)
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
                 end = plan.next_look(done, watch.every)
@@ -123,23 +137,37 @@ def train(
                     stopped = "non-finite"
                 elif done == end:
                     state, stopped = watch.look(state, energies)
-                stopped = stopped or STOPPED_BY[arrived()]
+                chunk = _next_chunk(chunk, num_steps, time.perf_counter() - started)
+                stopped, chunk = agreed(stopped or STOPPED_BY[arrived()], chunk, state)
                 if keeper:
                     ended = "finished" if done == plan.num_steps else None
                     keeper.save_if_due(state, energies, stopped or ended)
-                chunk = _next_chunk(chunk, num_steps, time.perf_counter() - started)
         except KeyboardInterrupt:
             stopped = "interrupted"
             jax.block_until_ready(running)  # left running, it could crash the interpreter's exit
-        except SourceError as error:
-            error.state = state
-            if keeper:
-                keeper.save_if_due(state, energies, "interrupted")
+        except (SourceError, Failed) as error:
+            _keep_what_stands(error, state, energies, keeper)
             raise
     if stopped == "terminated":
         signal.raise_signal(signal.SIGTERM)
         stopped = "interrupted"  # a handler of the user's has decided to go on
     return state, energies, stopped or "finished"
+
+
+def _alone(stopped: str | None, chunk: int, _: Any) -> tuple[str | None, int]:
+    return stopped, chunk
+
+
+def _keep_what_stands(
+    error: SourceError | Failed, state: Any, energies: np.ndarray, keeper: Keeper | None
+) -> None:
+    """Let an error carry the last good state, and save it."""
+    error.state = state
+    if keeper is None:
+        return
+    if isinstance(error, Failed):
+        keeper.writes = error.writes
+    keeper.save_if_due(state, energies, "interrupted")
 
 
 def _note_energies(energies: np.ndarray, epoch: int, sums: np.ndarray) -> None:

@@ -33,7 +33,7 @@ KIND = "checkpoint"
 NAME = re.compile(r"step-([0-9]{12})\.safetensors")
 GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run goes on
 JUDGED = ("round_steps", "movement", "fastest", "is_noisy", "converged", "num_lowered")
-ROUNDING = ("jax", "processor", "cores")  # facts that change nothing but rounding
+ROUNDING = ("jax", "processor", "cores", "processes")  # facts that change nothing but rounding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +76,12 @@ class Keeper:
     watch: Watch | ReplicaWatch
     saved_at: float = dataclasses.field(default_factory=time.perf_counter)
     own: list[Path] = dataclasses.field(default_factory=list)  # checkpoints of this run
+    writes: bool = True  # of several processes, one does
 
     def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
         """Write a checkpoint if the run has ended or enough time has passed."""
+        if not self.writes:
+            return
         if stopped is None and time.perf_counter() - self.saved_at < self.checkpoint.seconds:
             return
         try:
@@ -142,7 +145,8 @@ class Keeper:
             if metadata.get("facts") == facts:
                 self.own.insert(0, path)
         if newest is None:
-            self.save(start.state, start.energies)
+            if self.writes:
+                self.save(start.state, start.energies)
             return start
         try:
             start = self._filled(start, rows, *newest)

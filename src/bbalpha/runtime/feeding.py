@@ -58,6 +58,7 @@ class Feed:
             of blocks, and to what holds the windows of all readers in 128 MiB.
         readers: Those of this process; by default all.
         to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
+        over: Makes a program of one process a program of all.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.feeding import Feed
@@ -88,6 +89,7 @@ class Feed:
         self.num_readers = num_readers or _num_readers(batch_size, max(1, most))
         self.readers = range(self.num_readers) if readers is None else readers
         self.to_device = to_device
+        self.over: Callable[..., Callable[..., Any]] = lambda program, waits=False: program
         self.num_batches = num_batches_of(blocks.num_rows, batch_size, self.num_readers)
         most = int(min(CHUNK_BYTES / blocks.row_bytes, CHUNK_ROWS) / batch_size)
         few = FEWEST_STEPS if self.num_batches > 1 else 1
@@ -120,7 +122,7 @@ class Feed:
 
     def runner(self, is_quick: bool) -> Callable[..., tuple]:
         """A function that takes steps, as `run_steps` does."""
-        return partial(self._run, quick_chunk if is_quick else run_chunk)
+        return partial(self._run, self.over(quick_chunk if is_quick else run_chunk))
 
     def order_at(self, state: Any, plan: Plan, energies: np.ndarray) -> np.ndarray:
         """The energy so far of the epoch that the state is in, which passes between calls."""
@@ -131,10 +133,11 @@ class Feed:
         """The energy on all rows, with the draws of the next step."""
         self.close()  # its memory is free before this takes more
         total, ahead = 0.0, self._start(state, 0, self.num_batches)
+        energies_of = self.over(energies_of_chunk, waits=True)
         try:
             for begin in range(0, self.num_batches, self.num_steps):
                 batches = ahead.next()
-                energies = energies_of_chunk(state, self._on_device(batches))
+                energies = energies_of(state, self._on_device(batches))
                 count = min(self.num_steps, self.num_batches - begin)
                 total += np.asarray(energies, np.float64)[:count] @ batches.shares[:count]
         except SourceError as error:

@@ -28,7 +28,7 @@ def fingerprint(
     """What determines the result of a fit, by the names of its arguments.
 
     The compiled step holds every function of the fit; its text is the same in every process with
-    the same version of jax. The last three change nothing but rounding.
+    the same version of jax. The last four change nothing but rounding.
 
     Args:
         state: Before the first step, of one run or of replicas.
@@ -56,6 +56,7 @@ def fingerprint(
         "jax": f"{jax.__version__} with jaxlib {version('jaxlib')}",
         "processor": processor(),
         "cores": cores(),
+        "processes": jax.process_count(),
     }
 
 

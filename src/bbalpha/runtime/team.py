@@ -1,0 +1,259 @@
+"""The processes that fit together: what they agree on, and what they do when one is lost.
+
+Every process runs the same loop on the same state. Whatever depends on a clock, a signal or a
+callback is decided by process 0 or told to all, before any of them takes the next step; otherwise
+one would wait for the others in a sum that they never enter.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
+from jaxtyping import PyTree
+
+from bbalpha.engine.batches import Rows
+from bbalpha.engine.loop import Start
+from bbalpha.engine.shards import (
+    Failed,
+    everywhere,
+    mesh_of,
+    over,
+    padded,
+    shared_out,
+    spread,
+)
+from bbalpha.runtime.failures import aborting
+from bbalpha.runtime.fingerprints import digest
+from bbalpha.runtime.roll_call import host_and_port, in_words
+from bbalpha.runtime.row_order import readers_of
+
+REASONS = (
+    None,
+    *("interrupted", "terminated", "finished", "converged", "diverged", "early", "callback"),
+    "non-finite",
+)
+COMPARED_EVERY = 8  # agreements between two comparisons of q
+LONGEST_WAIT = 24 * 3600  # seconds; heartbeats tell sooner if a process is lost
+PAUSE = 0.05  # seconds between two looks whether jax has given up
+ROLL_CALL = 1.5  # seconds in which survivors answer after a failure
+
+_numbers = itertools.count()  # of teams: the same in every process, because all fit alike
+
+
+@dataclasses.dataclass
+class Team:
+    """All processes of a run.
+
+    Attributes:
+        mesh: Their devices.
+        process: The number of this one.
+        num_processes: How many there are.
+    """
+
+    mesh: Mesh
+    process: int
+    num_processes: int
+    _name: str = ""
+    _turn: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is process 0, which decides and writes."""
+        return self.process == 0
+
+    def spreading(self, state: Any) -> Any:
+        """The state, whose steps spread their rows over all devices."""
+        method = dataclasses.replace(state.method, mesh=self.mesh)
+        return dataclasses.replace(state, method=method)
+
+    def share(self, rows: Any, plan: Any) -> tuple[Any, Any]:
+        """The rows as this process has a part in them.
+
+        Of rows in memory that make one batch, it keeps its own; minibatches may need any row.
+        """
+        if not isinstance(rows, Rows):
+            rows.readers = readers_of(self.process, self.num_processes, rows.num_readers)
+            rows.to_device = partial(spread, self.mesh, axis=1)
+            rows.over = self.over
+            return rows, plan
+        if plan.batch_size < len(rows.sample_weight):
+            return everywhere(self.mesh, rows), plan
+        arrays = jax.tree.map(np.asarray, (rows.data, rows.sample_weight))
+        data, weights = shared_out(self.mesh, padded(self.mesh, *arrays))
+        return Rows(data, weights, rows.num_rows), plan._replace(batch_size=len(weights))
+
+    def check_start(self, start: Start) -> None:
+        """Raise unless all processes go on from the same checkpoint."""
+        if not self.is_same((start.state, start.stopped)):
+            raise ValueError(
+                "checkpoint must be a folder that every process sees, as they all go on from the "
+                f"same state; got step {int(start.state.step):,} in process {self.process}."
+            )
+
+    def over(self, program: Callable[..., Any], waits: bool = False) -> Callable[..., Any]:
+        """A program of all processes, called with arrays of this one, equal in all.
+
+        Args:
+            program: What to call.
+            waits: Whether to wait after compiling it, because it begins with a sum at once.
+        """
+        return over(self.mesh, program, self.failed, self.wait if waits else None)
+
+    def agreed(self, stopped: str | None, chunk: int, state: Any) -> tuple[str | None, int]:
+        """Why to stop and how many steps to take next, as process 0 has it.
+
+        A signal counts in whichever process it arrived.
+
+        Raises:
+            Failed: If a process is lost, or q is not the same in all.
+        """
+        self.wait()
+        compares = stopped is not None or self._turn % COMPARED_EVERY == 1
+        hashed = int(digest(state.variables)[:15], 16) if compares else 0
+        words = [REASONS.index(stopped), chunk, compares, hashed >> 31, hashed % 2**31]
+        found = self._gathered(np.array(words, np.int32))
+        self._compare(found[found[:, 2] == 1])
+        first = int(found[0, 0]) or max((row[0] for row in found if row[0] in (1, 2)), default=0)
+        return REASONS[int(first)], int(found[0, 1])
+
+    def wait(self) -> None:
+        """Return as soon as all processes have called this, however long their own work takes.
+
+        Raises:
+            Failed: If a process is lost meanwhile.
+        """
+        self._turn += 1
+        name, client = f"{self._name}/{self._turn}", _client()
+        if client is None:
+            multihost_utils.sync_global_devices(name)
+            return
+        self._run(lambda: client.wait_at_barrier(name, LONGEST_WAIT * 1000))
+
+    def is_same(self, tree: PyTree) -> bool:
+        """Whether a tree is the same in all processes."""
+        self.wait()
+        hashed = int(digest(tree)[:15], 16)
+        found = self._gathered(np.array([hashed >> 31, hashed % 2**31], np.int32))
+        return bool((found == found[0]).all())
+
+    def failed(self, error: Exception) -> Exception:
+        """What to raise of an error in a program of all processes: `Failed` if one is lost."""
+        text = str(error)
+        if "RESOURCE_EXHAUSTED" in text or (
+            type(error) is ValueError and "Gloo" not in text and "UNAVAILABLE" not in text
+        ):
+            return error
+        return self._loss()
+
+    def _gathered(self, words: np.ndarray) -> np.ndarray:
+        """The words of every process, one row for each."""
+        try:
+            return np.asarray(multihost_utils.process_allgather(words))
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            raise self.failed(error) from None
+
+    def _compare(self, rows: np.ndarray) -> None:
+        """Raise unless the hashes are equal."""
+        others = np.flatnonzero((rows[:, 3:] != rows[:1, 3:]).any(axis=1))
+        if len(others):
+            raise Failed(
+                "The processes no longer agree: q differs between process 0 and "
+                f"{in_words(set(others.tolist()), self.num_processes).lower()}. Every process must "
+                "call fit with the same arguments, on the same kind of processor.",
+                writes=False,
+            )
+
+    def _run(self, call: Callable[[], Any]) -> None:
+        """Call what waits for other processes, in a thread, because jax may never let it return."""
+        done, errors = threading.Event(), []
+
+        def run() -> None:
+            try:
+                call()
+            except Exception as error:
+                errors.append(error)
+            done.set()
+
+        threading.Thread(target=run, daemon=True).start()
+        while not done.wait(PAUSE):
+            if aborting.is_set():
+                raise self._loss()
+        if errors:
+            raise self._loss()
+
+    def _loss(self) -> Failed:
+        """What is known about the processes that do not answer, and whether this one saves."""
+        present = self._survivors()
+        if present is None:  # process 0 is lost, or this one is cut off, or jax has given up
+            is_first = not self.leads and not (aborting.is_set() and _is_reachable())
+            lost = in_words({0}, self.num_processes) if is_first else "Another process"
+            return Failed(f"{lost} did not answer.", writes=True)
+        lost = set(range(self.num_processes)) - present
+        if not lost:
+            reason = "A sum over the processes failed, although all of them answer."
+        else:
+            reason = f"{in_words(lost, self.num_processes)} did not answer."
+        return Failed(reason, writes=self.leads)
+
+    def _survivors(self) -> set[int] | None:
+        """The processes that answer a roll call; None if process 0 does not."""
+        client, name = _client(), f"{self._name}/survivors"
+        if client is None or aborting.is_set():
+            return None
+        found: set[int] = set()
+        done = threading.Event()
+
+        def ask() -> None:
+            try:
+                client.key_value_set(f"{name}/{self.process}", "here", allow_overwrite=True)
+                time.sleep(ROLL_CALL)
+                keys = [key for key, _ in client.key_value_dir_get(name)]
+                # Whoever answered this runs in process 0.
+                found.update({0}, (int(key.rpartition("/")[2]) for key in keys))
+            except Exception:
+                found.clear()
+            done.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        done.wait(2 * ROLL_CALL)
+        return set(found) or None
+
+
+def team_of_all() -> Team | None:
+    """The team of all processes that have joined, or None if this one is alone."""
+    if not jax.distributed.is_initialized() or jax.process_count() == 1:
+        return None
+    team = Team(mesh_of(jax.devices()), jax.process_index(), jax.process_count())
+    return dataclasses.replace(team, _name=f"bbalpha/{next(_numbers)}")
+
+
+def _is_reachable() -> bool:
+    """Whether process 0 can be connected to."""
+    from jax._src.distributed import global_state
+
+    address = getattr(global_state, "coordinator_address", None)
+    with contextlib.suppress(OSError, ValueError):
+        socket.create_connection(host_and_port(address or ""), timeout=1.0).close()
+        return True
+    return False
+
+
+def _client() -> Any:
+    """The connection to jax's coordinator, which has no public name; None without one."""
+    try:
+        from jax._src.distributed import global_state
+    except ImportError:
+        return None
+    client = global_state.client
+    names = ("wait_at_barrier", "key_value_set", "key_value_dir_get")
+    return client if all(hasattr(client, name) for name in names) else None
