@@ -5,6 +5,7 @@ actor that dies is started again by Ray with its data, takes the call again, and
 same bits as if it had not died.
 """
 
+import importlib
 import os
 from typing import Any
 
@@ -36,7 +37,7 @@ class RayWorker:
             ImportError: If ray is not installed.
         """
         try:
-            import ray
+            ray: Any = importlib.import_module("ray")
         except ImportError:
             remedy = "pip install 'bbalpha[ray]'"
             raise ImportError(f"RayWorker needs ray: {remedy}.") from None
