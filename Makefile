@@ -20,6 +20,7 @@ test: lint chromium  ## lint, check types, run all tests and doctests except the
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 slow: $(VENV)/.dev  ## run the slow tests
+	@$(PIP_INSTALL) -e ".[dask,ray]"
 	$(BIN)/python -m pytest -q -m slow
 
 fuzz: $(VENV)/.dev  ## read thousands of mutated model files and tables, for minutes
