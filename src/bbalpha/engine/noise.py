@@ -63,7 +63,7 @@ def inverse_root(matrix: Float[Array, "size size"]) -> Float[Array, "size size"]
     use, wait for each other on a busy machine, a hundred times as long as the products take.
 
     >>> from bbalpha.engine.noise import inverse_root
-    >>> print(inverse_root(jnp.diag(jnp.array([4.0, 0.25]))))
+    >>> print(inverse_root(jnp.diag(jnp.array([4.0, 0.25]))).round(5))
     [[0.5 0. ]
      [0.  2. ]]
     """
