@@ -315,7 +315,7 @@ def test_power_mean_rounds_to_the_last_digit_at_small_alpha():
 
 
 def test_float32_power_mean_of_two_numbers_is_right_at_every_distance():
-    """Close numbers need a series for exp(x) − 1, far ones the exponential; nothing in between."""
+    """The exponential is a series times a power of 2, which must fit together everywhere."""
     distances = np.geomspace(1e-6, 80.0, 4000).astype(np.float32)
     values = jnp.stack([jnp.zeros(4000), -distances])
     exact = distances.astype(np.float64)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree, Real
 
 from bbalpha.distributions import Density, Distribution, log_prob_of_draw
@@ -19,9 +20,9 @@ from bbalpha.engine.draws import Noise, map_draws
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
 
-# Up to where a series of so many terms gives exp(x) − 1 to 1e-8; beyond, the difference of float32
-# numbers does to 3e-7.
-NEAR_ZERO, NUM_TERMS = 0.3, 7
+NUM_TERMS = 7  # of the series for exp(r) − 1, which is right to float32's rounding for |r| < 0.35
+LOG_2 = (0.693359375, -2.12194440e-4)  # ln 2 in two parts; small multiples of the first are exact
+SMALLEST_EXPONENT, LARGEST_POWER = -87.0, 127.0  # of e and of 2 among normal float32 numbers
 SHORT_SUM = 200  # draws up to which one exponential serves both forms of the power mean
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
 
@@ -138,37 +139,49 @@ def log_power_mean(
     alpha = jnp.asarray(alpha, log_values.dtype)
     # Below this |α| the exponent would underflow, and M_α equals M₀ to rounding.
     is_zero = jnp.abs(alpha) < jnp.sqrt(jnp.finfo(log_values.dtype).tiny)
-    power = jnp.where(is_zero, 1.0, alpha)
-    sign = jnp.sign(power)
-    dominant = sign * jnp.max(sign * log_values, axis=0)
-    dominant = jax.lax.stop_gradient(jnp.where(jnp.isfinite(dominant), dominant, 0.0))
-    exponents = power * (log_values - dominant[None])
-    excesses = _exp_minus_one(exponents)
-    excess = _mean_over_draws(excesses, noise_weights)
-    is_close = excess > -0.5
-    close = jnp.log1p(jnp.where(is_close, excess, 0.0))
-    # With many draws or very small weights, the digits that 1 + expm1 loses would show in the sum.
-    is_short = noise_weights is None and len(log_values) <= SHORT_SUM
-    powers = 1 + excesses if is_short else jnp.exp(exponents)
-    spread = _mean_over_draws(powers, noise_weights)
-    far = jnp.log(jnp.where(is_close, 1.0, spread))
-    power_mean = dominant + jnp.where(is_close, close, far) / power
-    return jnp.where(is_zero, _mean_over_draws(log_values, noise_weights), power_mean)
+
+    def mean(log_values: Float[Array, "draws ..."]) -> Float[Array, "..."]:
+        return _mean_over_draws(log_values, noise_weights)
+
+    def power_mean(log_values: Float[Array, "draws ..."]) -> Float[Array, "..."]:
+        power = jnp.where(is_zero, 1.0, alpha)
+        sign = jnp.sign(power)
+        dominant = sign * jnp.max(sign * log_values, axis=0)
+        dominant = jax.lax.stop_gradient(jnp.where(jnp.isfinite(dominant), dominant, 0.0))
+        exponents = power * (log_values - dominant[None])
+        excesses = _exp_minus_one(exponents)
+        excess = _mean_over_draws(excesses, noise_weights)
+        is_close = excess > -0.5
+        # With many draws or very small weights, the digits that 1 + expm1 loses would show in the
+        # sum.
+        is_short = noise_weights is None and len(log_values) <= SHORT_SUM
+        powers = 1 + excesses if is_short else jnp.exp(exponents)
+        close = jnp.log1p(jnp.where(is_close, excess, 0.0))
+        far = jnp.log(jnp.where(is_close, 1.0, _mean_over_draws(powers, noise_weights)))
+        return dominant + jnp.where(is_close, close, far) / power
+
+    # A branch and not a selection, so that α = 0 does not pay for exponentials.
+    return jax.lax.cond(is_zero, mean, power_mean, log_values)
 
 
 @jax.custom_jvp
-def _exp_minus_one(values: Float[Array, "..."]) -> Float[Array, "..."]:
-    """`jnp.expm1`, in float32 with a series near 0 and one exponential elsewhere.
+def _exp_minus_one(exponents: Float[Array, "..."]) -> Float[Array, "..."]:
+    """exp(x) − 1, right to rounding.
 
-    XLA's own takes a hyperbolic tangent besides the exponential, which makes the power mean and its
-    gradient take half as long again.
+    In float32, x = n ln 2 + r gives 2ⁿ (exp(r) − 1) + (2ⁿ − 1), with a series for exp(r) − 1. XLA's
+    own `expm1` computes a hyperbolic tangent in addition to the exponential.
     """
-    if values.dtype != jnp.float32:
-        return jnp.expm1(values)
-    series = jnp.zeros_like(values)
+    if exponents.dtype != jnp.float32:
+        return jnp.expm1(exponents)
+    exponents = jnp.maximum(exponents, SMALLEST_EXPONENT)
+    whole = jnp.minimum(jnp.round(exponents * np.float32(1 / math.log(2))), LARGEST_POWER)  # n
+    rest = exponents - whole * np.float32(LOG_2[0]) - whole * np.float32(LOG_2[1])  # r
+    series = jnp.zeros_like(rest)
     for power in range(NUM_TERMS, 0, -1):
-        series = values * (1 / math.factorial(power) + series)
-    return jnp.where(jnp.abs(values) < NEAR_ZERO, series, jnp.exp(values) - 1)
+        series = rest * (np.float32(1 / math.factorial(power)) + series)
+    bits = (whole.astype(jnp.int32) + 127) << 23  # of 2ⁿ as a float32 number
+    scale = jax.lax.bitcast_convert_type(bits, jnp.float32)
+    return scale * series + (scale - 1)
 
 
 _exp_minus_one.defjvps(lambda tangent, result, _: tangent * (result + 1))

@@ -15,7 +15,7 @@ from bbalpha.distributions import Density, DiagonalGaussian, Distribution, under
 from bbalpha.energy import LogLikelihood, Number, alpha_energy
 from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_log_likelihood
-from bbalpha.engine.draws import Noise, chunk_of_draws
+from bbalpha.engine.draws import Noise, chunk_of_draws, largest_array
 from bbalpha.engine.layout import Layout
 from bbalpha.engine.materialize import in_memory
 from bbalpha.engine.noise import Draws, paired_noise, shifted_noise
@@ -47,12 +47,17 @@ class Method:
             return alpha
         return jnp.asarray(self.alpha_schedule(step), alpha.dtype)
 
-    def chunk(self, batch: PyTree) -> int:
-        """How many draws to hold in memory for such a batch."""
+    def chunk(self, params: Any, *rest: PyTree) -> int:
+        """How many draws to hold in memory, given the arguments of `log_likelihood` for one."""
         if self.sample_chunk is not None:
             return self.sample_chunk
-        num_rows = len(jax.tree.leaves(batch)[0])
-        return chunk_of_draws(self.layout.size, num_rows, self.num_samples)
+
+        def of_draw(params: Float[Array, " params"], *rest: PyTree) -> Array:
+            return self.log_likelihood(self.layout.unflatten(params), *rest)
+
+        num_rows = len(jax.tree.leaves(rest[0])[0])
+        width = -(-largest_array(of_draw, params, *rest) // num_rows)
+        return chunk_of_draws(self.layout.size, num_rows, self.num_samples, width)
 
 
 class Variables(NamedTuple):
@@ -249,6 +254,8 @@ def _energy(
     """The energy of `variables` on weighted rows, a sum over them, with the settings of `state`."""
     q, prior = _distributions(state, variables)
     batch, weights = rows
+    extra = () if variables.hyperparams is None else (variables.hyperparams,)
+    params = jax.ShapeDtypeStruct((state.method.layout.size,), state.dtype)
     return alpha_energy(
         state.method.log_likelihood,
         q,
@@ -260,7 +267,7 @@ def _energy(
         layout=state.method.layout,
         hyperparams=variables.hyperparams,
         weights=weights,
-        sample_chunk=state.method.chunk(batch),
+        sample_chunk=state.method.chunk(params, batch, *extra),
     ).astype(state.dtype)
 
 

@@ -1,7 +1,7 @@
 """Draws: a function of many draws of q, with one chunk of them in memory at a time."""
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -90,16 +90,39 @@ def draw_noise(q: Reparameterized, keys: Key[Array, " draws"]) -> Float[Array, "
     return once(draw, jax.random.key_data(keys))
 
 
-def chunk_of_draws(num_params: int, num_rows: int, num_samples: int) -> int:
+def chunk_of_draws(
+    num_params: int, num_rows: int, num_samples: int, width: int = TYPICAL_WIDTH
+) -> int:
     """How many draws to process at once: all if they are small, else as many as a cache holds.
 
-    A draw counts as its parameters plus, for each row, the hidden units of a typical layer.
+    A draw counts as its parameters plus `width` numbers per row, by default the hidden units of a
+    typical layer.
     """
-    elements = num_params + TYPICAL_WIDTH * num_rows
+    elements = num_params + width * num_rows
     if num_samples * elements <= WHOLE_ELEMENTS:
         return num_samples
     num_chunks = -(-num_samples // max(1, CHUNK_ELEMENTS // elements))
     return -(-num_samples // num_chunks)
+
+
+def largest_array(function: Callable[..., PyTree], *args: PyTree) -> int:
+    """The size of the largest array that a function computes, which is traced for it.
+
+    >>> from bbalpha.engine.draws import largest_array
+    >>> largest_array(lambda x: jnp.sum(x[:, None] * x[None]), jnp.ones(3))
+    9
+    """
+    sizes = _sizes(jax.make_jaxpr(function)(*args).jaxpr)
+    return max(sizes, default=0)
+
+
+def _sizes(jaxpr: Any) -> Iterator[int]:
+    """The sizes of all results in a program, those of the programs inside it included."""
+    for equation in jaxpr.eqns:
+        yield from (getattr(result.aval, "size", 0) for result in equation.outvars)
+        for leaf in jax.tree.leaves(list(equation.params.values())):
+            if hasattr(inner := getattr(leaf, "jaxpr", leaf), "eqns"):
+                yield from _sizes(inner)
 
 
 def _are_keys(noise: Noise) -> bool:
