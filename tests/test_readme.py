@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import pandas  # noqa: F401  so that no command hides it from pyarrow in this process
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from typer.testing import CliRunner

@@ -85,7 +85,10 @@ for _ in range(300):
     time.sleep(0.1)
     if os.path.exists(sys.argv[1] + me): time.sleep(0.5); sys.exit(7)
 """
-    command = [sys.executable, "-m", "bbalpha", "launch", *script(code), f"{tmp_path}/"]
+    # A shell in the background lets its commands ignore SIGINT.
+    begin = "signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", f"import os, signal, sys; {begin}"]
+    command += [sys.executable, "-m", "bbalpha", "launch", *script(code), f"{tmp_path}/"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("ready*"))) < 2 and time.monotonic() < deadline:

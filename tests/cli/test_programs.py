@@ -82,3 +82,19 @@ from scipy.stats import norm
 assert norm.cdf(0) == st.norm.cdf(0) == 0.5
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_a_fit_reads_its_table_without_pandas_which_works_afterwards():
+    code = """
+import sys
+from bbalpha.cli.programs import spare_pandas
+spare_pandas()
+import pyarrow, pyarrow.compute as pc
+texts = pyarrow.array(["a", None])
+assert pc.equal(pc.binary_length(texts), 1).to_pylist() == [True, None]
+assert "pandas" not in sys.modules
+frame = pyarrow.table({"texts": texts}).to_pandas()
+assert type(frame).__module__.startswith("pandas")
+assert pyarrow.Table.from_pandas(frame).column("texts").to_pylist() == ["a", None]
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -33,7 +33,7 @@ from bbalpha.cli.options import (
 )
 from bbalpha.cli.paths import check_data, check_folder, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
-from bbalpha.cli.programs import keeping_programs
+from bbalpha.cli.programs import keeping_programs, spare_pandas
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.engine.limits import MOST, MOST_SAMPLES
 from bbalpha.interfaces.limits import POSITIVE
@@ -185,6 +185,7 @@ def fit_table(
     sources = check_data(data)
     started = time.perf_counter()
 
+    spare_pandas()
     from bbalpha.cli.training_table import (
         check_likelihood,
         intake,
