@@ -33,7 +33,7 @@ from bbalpha.cli.options import (
 )
 from bbalpha.cli.paths import check_data, check_folder, check_output, check_picture
 from bbalpha.cli.printing import count, note, print_facts, print_json
-from bbalpha.cli.programs import keeping_programs, spare_pandas
+from bbalpha.cli.programs import keeping_programs, without_pandas
 from bbalpha.engine.leaving import say_when_leaving
 from bbalpha.engine.limits import MOST, MOST_SAMPLES
 from bbalpha.interfaces.limits import POSITIVE
@@ -185,13 +185,16 @@ def fit_table(
     sources = check_data(data)
     started = time.perf_counter()
 
-    spare_pandas()
-    from bbalpha.cli.training_table import (
-        check_likelihood,
-        intake,
-        output_name,
-        read_training_table,
-    )
+    with without_pandas():
+        import pyarrow
+
+        pyarrow.scalar(0)  # it looks for pandas once
+        from bbalpha.cli.training_table import (
+            check_likelihood,
+            intake,
+            output_name,
+            read_training_table,
+        )
 
     path = output or output_name(data, ".safetensors")
     _check_outputs(sources, path, plot, checkpoint)
@@ -237,7 +240,8 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
         reading: The seconds that reading the table took.
         how: "json" for one JSON object, True to be quiet, False for facts in words.
     """
-    from bbalpha.cli.training import facts_before, facts_of_fit, in_words, new_model, train
+    with without_pandas():
+        from bbalpha.cli.training import facts_before, facts_of_fit, in_words, new_model, train
 
     if _follows():
         how = True  # the first process says it

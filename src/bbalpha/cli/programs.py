@@ -38,20 +38,21 @@ def prepare_imports() -> None:
     sys.modules[DEFERRED] = module
 
 
-def spare_pandas() -> None:
-    """Keep pyarrow from importing pandas, which takes a quarter of the time of all imports.
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """Hide pandas from what is imported in the block, unless it is loaded already.
 
-    At its first conversion pyarrow looks for pandas, once, to recognize its objects. A table from a
-    file holds none.
+    scikit-learn imports it without need, and pyarrow at its first conversion of a value, to
+    recognize its objects. A table from a file holds none, and pandas takes a quarter of the time of
+    all imports.
     """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow
-
     finder: Any = _Hiding()
+    if "pandas" in sys.modules:
+        yield
+        return
     sys.meta_path.insert(0, finder)
     try:
-        pyarrow.scalar(0)
+        yield
     finally:
         sys.meta_path.remove(finder)
 
