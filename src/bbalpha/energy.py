@@ -24,6 +24,7 @@ NUM_TERMS = 7  # of the series for exp(r) − 1, which is right to float32's rou
 LOG_2 = (0.693359375, -2.12194440e-4)  # ln 2 in two parts; small multiples of the first are exact
 SMALLEST_EXPONENT, LARGEST_POWER = -87.0, 127.0  # of e and of 2 among normal float32 numbers
 SHORT_SUM = 200  # draws up to which one exponential serves both forms of the power mean
+FEWEST_TO_BRANCH = 2**12  # for fewer numbers a branch saves less than it takes to compile
 KEPT_PRODUCTS = 2**24  # numbers that a replica may keep from forward to backward pass: 64 MiB
 
 Number = float | int | Real[Array, ""]
@@ -160,8 +161,9 @@ def log_power_mean(
         far = jnp.log(jnp.where(is_close, 1.0, _mean_over_draws(powers, noise_weights)))
         return dominant + jnp.where(is_close, close, far) / power
 
-    # A branch and not a selection, so that α = 0 does not pay for exponentials.
-    return jax.lax.cond(is_zero, mean, power_mean, log_values)
+    if log_values.size < FEWEST_TO_BRANCH:
+        return jnp.where(is_zero, mean(log_values), power_mean(log_values))
+    return jax.lax.cond(is_zero, mean, power_mean, log_values)  # α = 0 takes no exponentials
 
 
 @jax.custom_jvp

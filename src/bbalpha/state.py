@@ -55,9 +55,11 @@ class Method:
         def of_draw(params: Float[Array, " params"], *rest: PyTree) -> Array:
             return self.log_likelihood(self.layout.unflatten(params), *rest)
 
-        num_rows = len(jax.tree.leaves(rest[0])[0])
+        size, num_rows = self.layout.size, len(jax.tree.leaves(rest[0])[0])
+        if chunk_of_draws(size, num_rows, self.num_samples) == self.num_samples:
+            return self.num_samples
         width = -(-largest_array(of_draw, params, *rest) // num_rows)
-        return chunk_of_draws(self.layout.size, num_rows, self.num_samples, width)
+        return chunk_of_draws(size, num_rows, self.num_samples, width)
 
 
 class Variables(NamedTuple):
