@@ -38,8 +38,7 @@ main()
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        f"Error: the bbalpha command needs {words}; "
-        'install what it needs with pip install "bbalpha[cli]".\n'
+        f'Error: the bbalpha command needs {words}; install with pip install "bbalpha[cli]".\n'
     )
 
 

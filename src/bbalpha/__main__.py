@@ -5,7 +5,7 @@ import sys
 
 from bbalpha.engine.leaving import finish, leave_at_signals
 
-NEEDED = ("matplotlib", "pandas", "pyarrow", "typer")  # the libraries of the extra `cli`
+NEEDED = ("matplotlib", "pandas", "pyarrow", "typer")  # libraries in the extra `cli`
 EXIT_CODE = 2  # as for every mistake that the user can correct
 
 
@@ -16,8 +16,7 @@ def main() -> None:
     if missing:
         names = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
         print(
-            f"Error: the bbalpha command needs {names}; "
-            'install what it needs with pip install "bbalpha[cli]".',
+            f'Error: the bbalpha command needs {names}; install with pip install "bbalpha[cli]".',
             file=sys.stderr,
         )
         sys.exit(EXIT_CODE)

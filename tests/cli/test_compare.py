@@ -101,7 +101,7 @@ def test_the_table_is_printed(table, done):
     options = (*QUICK, *columns_but("number"), "--held-out", "0")
     lines = done("compare", table, "--target", "number", *options).stdout.splitlines()
     assert lines[0].endswith("table.csv: 40 rows to fit, 0 held out")
-    assert lines[3].startswith("model   linear, gaussian noise of deviation ")
+    assert lines[3].startswith("model   linear, gaussian noise, standard deviation ")
     assert lines[5].split() == [
         *("method", "α", "mean", "error", "deviations", "log", "evidence", "held", "out"),
         "seconds",

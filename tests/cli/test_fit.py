@@ -146,8 +146,8 @@ def test_the_settings_are_the_defaults_of_the_estimators_but_for_the_seed(
 def test_the_help_tells_the_defaults(done):
     said = " ".join(done("fit", "--help").stdout.split())
     settings = bb.BBAlphaRegressor().get_params()
-    assert f"by default {NUM_EPOCHS}, or as many as make at least {FEWEST_STEPS:,}" in said
-    assert f"at most {NUM_STEPS:,} minibatches" in said
+    assert f"by default {NUM_EPOCHS}, but never fewer than {FEWEST_STEPS:,}" in said
+    assert f"more than {NUM_STEPS:,} minibatches" in said
     assert f"per minibatch; by default {settings['num_samples']}." in said
     assert f"Rows per minibatch; by default {settings['batch_size']}." in said
     assert f"linear model; by default {settings['hidden_layer_sizes'][0]}." in said

@@ -81,7 +81,7 @@ def test_metadata_of_the_wrong_kind_are_refused(prices, tmp_path, refused, chang
     tree = bb.BBAlphaRegressor.load(prices).posterior_
     model_file.write(tmp_path / "m.safetensors", tree, metadata | change)
     message = refused(tmp_path, "inspect", tmp_path / "m.safetensors")
-    assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata are not")
+    assert message.startswith("m.safetensors is not a valid bbalpha model: its metadata do not")
 
 
 @pytest.mark.parametrize(

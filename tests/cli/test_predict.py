@@ -222,8 +222,8 @@ def test_a_cell_beyond_float32_is_clipped_like_others(prices, tmp_path, done, wr
     values = [list(row.values()) for row in json.loads(found)["predictions"]]
     assert np.isfinite(np.array(values, float)).all()
     assert done("predict", prices, path).stderr == (
-        "Note: 2 rows have inputs far outside the training range, which are replaced by its "
-        "nearest limits: 'size'.\n"
+        "Note: 2 rows have inputs far outside the training range, which are replaced by the "
+        "nearest limit: 'size'.\n"
     )
     assert done("predict", prices, path, "--quiet").stderr == ""
 

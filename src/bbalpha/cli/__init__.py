@@ -1,19 +1,23 @@
 """The command line: a table in, a model and its predictions out.
 
-One module per command. A command prints its result to standard output and everything else to
-standard error; a mistake of the user gets one sentence and exit code 2.
+There is one module per command. A command prints its result to standard output and everything else
+to standard error. A user's mistake is answered with one sentence and exit code 2.
 
-Imports are deferred so that help and most refusals come at once. The modules of commands (`fit`,
-`predict`, `evaluate`, `inspect`, `compare`, `explore`, `export`, `launch`) and what they share
-(`doors`, `header`, `options`, `paths`, `printing`, `programs`) import neither jax nor pandas. A
-command first checks whatever needs neither; `inspect` is then done. Inside its function it then
-imports `bbalpha.tables` or `training_table`, which load pandas and pyarrow, and reads the table;
-after that come `saved`, `streaming`, `training`, `linear_model`, `scores`, `describe` and
-`bbalpha.explorer`, which load jax, and `picture`, which loads matplotlib. `printing` imports
-`terminal`, which loads rich, only if standard output is a terminal. Everything else is imported at
-the top of its module, as usual.
+Imports are deferred so that help and most refusals appear at once:
 
-The names exported here are for other command lines, such as the one of `bbalpha_paper`.
+- The modules of the commands (`fit`, `predict`, `evaluate`, `inspect`, `compare`, `explore`,
+  `export`, `launch`) and the modules they share (`doors`, `header`, `options`, `paths`, `printing`,
+  `programs`) import neither jax nor pandas.
+- A command first makes every check that needs neither. `inspect` needs nothing else.
+- The function of the command then imports `bbalpha.tables` or `training_table`, which load pandas
+  and pyarrow, and reads the table.
+- After that it imports `saved`, `streaming`, `training`, `linear_model`, `scores`, `describe` and
+  `bbalpha.explorer`, which load jax, and `picture`, which loads matplotlib.
+- `printing` imports `terminal`, which loads rich, only if standard output is a terminal.
+
+Everything else is imported at the top of its module, as usual.
+
+The names exported here are for other command lines, such as that of `bbalpha_paper`.
 """
 
 from typing import Annotated
@@ -83,7 +87,8 @@ def _start(
     bbalpha export houses.safetensors
     bbalpha launch --processes 4 -- fit houses.csv --target price
 
-    Compiled programs are kept in your folder for caches, so that later commands start sooner. The
-    environment variable BBALPHA_CACHE_DIR names another folder; an empty value switches this off.
+    Compiled programs are kept in your cache folder, so that later commands start faster. To use
+    another folder, set the environment variable BBALPHA_CACHE_DIR; set it to an empty value to turn
+    the cache off.
     """  # noqa: D301  typer keeps the line breaks of a paragraph that starts with \b
     prepare_imports()

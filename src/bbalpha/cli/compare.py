@@ -1,4 +1,4 @@
-"""`bbalpha compare`: how approximations of the posterior of a linear model differ on a table."""
+"""`bbalpha compare`: approximate posteriors of a linear model, compared on one table."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,14 +45,15 @@ def compare_table(
         typer.Option(
             metavar="NAMES",
             help=f"Methods, separated by commas: {', '.join(METHODS[:-1])} or {METHODS[-1]}. "
-            "fit is BB-α; fixed_point is the same without Monte Carlo error, but often slower.",
+            "fit is BB-α; fixed_point solves the same problem without Monte Carlo error, but is "
+            "often slower.",
         ),
     ] = "power_ep,vmp,averaged_ep,fit",
     alphas: Annotated[
         str,
         typer.Option(
             metavar="NUMBERS",
-            help="Powers α, separated by commas; power_ep at 1 is EP, and vmp is the limit at 0.",
+            help="Powers α, separated by commas. power_ep at 1 is EP; vmp is the limit α → 0.",
         ),
     ] = "0.5,1",
     likelihood: Annotated[
@@ -60,7 +61,7 @@ def compare_table(
         typer.Option(
             metavar="NAME",
             parser=choice("--likelihood", sum(LIKELIHOODS.values(), ())),
-            help="For numbers: gaussian (default) or poisson, for counts; for two classes: probit "
+            help="For numbers: gaussian (default), or poisson for counts; for two classes: probit "
             "(default) or logit.",
         ),
     ] = None,
@@ -69,8 +70,8 @@ def compare_table(
         typer.Option(
             metavar="NUMBER",
             parser=finite_number("--prior-scale", True, POSITIVE["prior_scale"]),
-            help="The prior deviation of the weights of standardized inputs; with gaussian noise, "
-            "in deviations of the target.",
+            help="Prior standard deviation of the weights, for standardized inputs; with gaussian "
+            "noise, in units of the target's standard deviation.",
         ),
     ] = 1.0,
     held_out: Annotated[
@@ -78,7 +79,7 @@ def compare_table(
         typer.Option(
             metavar="SHARE",
             parser=finite_number("--held-out"),
-            help="The share of the rows to hold out, from 0 to less than 1.",
+            help="Share of the rows to hold out as a test, from 0 to less than 1.",
         ),
     ] = 0.2,
     reference: Annotated[
@@ -86,8 +87,8 @@ def compare_table(
         typer.Option(
             metavar="|".join(REFERENCES),
             parser=choice("--reference", REFERENCES),
-            help="What to compare with; auto is the exact posterior for gaussian noise, else NUTS "
-            "if NumPyro is installed, else importance sampling.",
+            help="The posterior to compare with; auto is the exact posterior for gaussian noise, "
+            "otherwise NUTS if NumPyro is installed, otherwise importance sampling.",
         ),
     ] = "auto",
     seed: Annotated[
@@ -95,7 +96,7 @@ def compare_table(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--seed", 0, MAX_SEED),
-            help="Chooses the held-out rows and the draws.",
+            help="Seed for the choice of held-out rows and for all draws.",
         ),
     ] = 0,
     plot: Annotated[
@@ -113,11 +114,12 @@ def compare_table(
 ) -> None:
     """Compare approximations of the posterior of a linear model.
 
-    The model is linear in the standardized inputs, with an intercept. Gaussian noise has the
-    deviation of the highest evidence. For each method and each power α, the table has the largest
-    error of a posterior mean, in deviations of the reference; the smallest and the largest
-    posterior deviation relative to the reference; an estimate of the log-evidence; the
-    log-likelihood per held-out row (higher is better); and the seconds, without compiling.
+    The model is linear in the standardized inputs, with an intercept. The standard deviation of
+    Gaussian noise is the one with the highest evidence. For each method and each power α, the table
+    shows the largest error of a posterior mean, in standard deviations of the reference; the
+    smallest and the largest posterior standard deviation relative to the reference; an estimate of
+    the log-evidence; the log-likelihood per held-out row (higher is better); and the seconds that
+    the method took, without compiling.
 
     \b
     bbalpha compare patients.csv --target outcome
@@ -172,7 +174,7 @@ def _powers(text: str) -> tuple[float, ...]:
 
 
 def _compared(model: Any, new: Any, seed: int, settings: dict[str, Any]) -> Any:
-    """The comparison."""
+    """The comparison; Ctrl-C ends the command without one."""
     with keeping_programs(quiet=not settings["progress"]), refusing(ValueError, ImportError):
         try:
             return model.compare(new, seed, **settings)

@@ -1,4 +1,4 @@
-"""Descriptions of models in words."""
+"""Models described in words: the lines that `fit`, `explore` and `compare` print about them."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from bbalpha.tables import Encoder
 from bbalpha.tables.messages import join, quote
 from bbalpha.tables.text_column import TextColumn
 
-NUM_NAMED = 6  # columns of one kind that are named
+NUM_NAMED = 6  # columns of one kind that a line names
 
 
 def columns_in_words(encoder: Encoder) -> str:
-    """The number of columns, features and columns of each kind; dates and text are named."""
+    """The numbers of columns and features, and of columns of each kind; names dates and text."""
     columns = {
         kind: [column for column in encoder.columns if column.kind == kind]
         for kind in ("number", "boolean", "date", "text")
@@ -29,11 +29,11 @@ def columns_in_words(encoder: Encoder) -> str:
 
 
 def ignored_in_words(encoder: Encoder) -> str:
-    """The columns that make no feature, with the reasons."""
+    """The columns that are not used as inputs, each with the reason."""
     return _named([f"{quote(column.name)} {column.reason}" for column in encoder.ignored])
 
 
-REASONS = {  # why `likelihood="auto"` did not take its default
+REASONS = {  # why `likelihood="auto"` did not use the default likelihood
     "negative_binomial": "the targets look like counts",
     "student_t": "single targets look like recording errors",
 }
@@ -58,7 +58,7 @@ def network_in_words(model: Model) -> str:
 
 
 def _likelihood_name(estimator: Any) -> str:
-    """The name of the likelihood, even if the choice was left to the estimator."""
+    """The name of the likelihood, chosen by the user or by the estimator."""
     if estimator.likelihood != "auto":
         return estimator.likelihood
     default = estimator._likelihoods[0]

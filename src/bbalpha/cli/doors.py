@@ -1,4 +1,4 @@
-"""Doors: a mistake of the user is answered with one sentence and exit code 2."""
+"""The door of the command line: a user's mistake is answered with one sentence and exit code 2."""
 
 import contextlib
 import errno
@@ -18,23 +18,23 @@ from bbalpha.cli.printing import note
 
 EXIT_CODE = 2  # for everything that the user can correct
 INTERRUPTED = 130  # after Ctrl-C, by a convention of shells
-CLOSED_PIPE = 1  # as typer has it
+CLOSED_PIPE = 1  # as in typer
 FAILED_WRITES = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
-OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"  # what jax says
-OWN = ("bbalpha", "sklearn")  # packages, bbalpha's siblings included, whose errors address users
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"  # in jax's message
+OWN = ("bbalpha", "sklearn")  # packages whose errors address users; includes `bbalpha_paper`
 
 
 class Refusal(typer.TyperException):
-    """One sentence about what the user should correct."""
+    """One sentence that tells the user what to correct."""
 
     exit_code = EXIT_CODE
 
 
 class Commands(TyperGroup):
-    """The commands of a program, with errors in one line instead of typer's usage and box.
+    """The commands of a program, with one-line errors instead of typer's usage and box.
 
     Attributes:
-        default: The command that runs if none is named.
+        default: The command to run if none is named.
     """
 
     default = "--help"
@@ -51,7 +51,7 @@ class Commands(TyperGroup):
             sys.exit(self._run(*args, **extra))
 
     def _run(self, *args: Any, **extra: Any) -> Any:
-        """Run the command; return the exit code, with sentences for errors."""
+        """Run the command, print a sentence for an error, and return the exit code."""
         try:
             if sys.stdout is None:
                 raise Refusal("standard output is closed.")
@@ -65,7 +65,7 @@ class Commands(TyperGroup):
 
 
 def new_app(name: str) -> typer.Typer:
-    """A program of that name, without commands yet."""
+    """A new program of that name, which has no commands yet."""
     return typer.Typer(
         cls=Commands,
         name=name,
@@ -80,7 +80,7 @@ def new_app(name: str) -> typer.Typer:
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors of these kinds into refusals, if their messages were written for users.
 
-    An error of another package is a defect, and its traceback is wanted.
+    An error from any other package is a defect, so it keeps its traceback.
     """
     try:
         yield
@@ -92,7 +92,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def plain_warnings(quiet: bool) -> Iterator[None]:
-    """Show warnings as sentences on standard error, or not at all."""
+    """Print warnings as sentences on standard error, or drop them."""
 
     def show(message: Warning | str, *_: Any) -> None:
         note(f"Warning: {message}", quiet)
@@ -103,8 +103,8 @@ def plain_warnings(quiet: bool) -> Iterator[None]:
 
 
 def _is_own(error: Exception) -> bool:
-    # jax removes its frames from a traceback, so its errors seem to come from the caller; the note
-    # that it adds gives them away.
+    # jax removes its own frames from a traceback, so its errors seem to come from the caller; but
+    # it also adds a note, by which we recognize them.
     if getattr(error, "__notes__", None):
         return False
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
@@ -112,7 +112,7 @@ def _is_own(error: Exception) -> bool:
 
 
 def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
-    """The exit code and the sentences for an error, which is raised again if it is a defect."""
+    """The exit code and the sentences for an error; a defect is raised again."""
     if isinstance(error, Refusal):
         return EXIT_CODE, [f"Error: {' '.join(error.message.splitlines())}"]
     if isinstance(error, typer.TyperException):  # its own: no such option, a missing argument
@@ -121,7 +121,7 @@ def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
         return EXIT_CODE, [f"Error: {error.format_message()}", f"Try '{command} --help' for help."]
     if isinstance(error, MemoryError) or OUT_OF_MEMORY in str(error):
         return EXIT_CODE, [f"Error: there is not enough memory{_in_brackets(str(error))}."]
-    # An error about a file names it; without a name, it is about standard output.
+    # An error about a file carries its name; without a name, it is about standard output.
     if isinstance(error, OSError) and error.filename is None and error.errno in FAILED_WRITES:
         _give_up_output()
         if error.errno == errno.EPIPE:  # whoever read the output has seen enough
@@ -132,7 +132,7 @@ def _answer(error: Exception, program: str | None) -> tuple[int, list[str]]:
 
 
 def _give_up_output() -> None:
-    """Discard unwritten output, which Python would otherwise try to write again when it exits."""
+    """Discard unwritten output, which Python would otherwise try to write again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

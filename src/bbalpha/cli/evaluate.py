@@ -1,4 +1,4 @@
-"""`bbalpha evaluate`: how well a model predicts rows whose target is known."""
+"""`bbalpha evaluate`: scores of a model on rows whose target is known."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,8 +37,8 @@ def evaluate_model(
 ) -> None:
     """Score a model on a table that it was not fitted to.
 
-    The log-likelihood is the mean log-density of the targets in nats; higher is better. For the
-    other scores lower is better, except for coverage, which should be close to 0.9.
+    The log-likelihood is the mean log-density of the targets, in nats; higher is better. For the
+    other scores, lower is better, except for coverage, which should be close to 0.9.
 
     \b
     bbalpha evaluate houses.safetensors test.csv

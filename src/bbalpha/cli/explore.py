@@ -1,4 +1,4 @@
-"""`bbalpha explore`: from a table to a page that shows what α does to the predictions."""
+"""`bbalpha explore`: from a table to a page that shows how the predictions change with α."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,12 +45,12 @@ def explore_table(
             "--output",
             "-o",
             metavar="FILE",
-            help="The page; by default the name of DATA with the suffix .html, in the current "
-            "folder. A page of bbalpha is replaced.",
+            help="The page to write; by default the name of DATA with the suffix .html, in the "
+            "current folder. An earlier page of bbalpha is replaced.",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file whatever it holds.")
+        bool, typer.Option("--force", help="Replace the file, whatever it holds.")
     ] = False,
     task: Task = None,
     likelihood: LikelihoodName = None,
@@ -65,10 +65,10 @@ def explore_table(
 ) -> None:
     """Write a page that shows how the predictions change with α.
 
-    The model of `bbalpha fit` is fitted at α = −1, 0, ¼, ½ and 1, and at the α that is given. The
-    page is one HTML file that opens without a network: a slider over α moves predictions,
-    calibration and scores. It holds up to 500 rows of the table, so do not give it to people who
-    must not see them. Ctrl-C ends the command without a page.
+    The model of `bbalpha fit` is fitted at α = −1, 0, ¼, ½ and 1, and at the α that you choose. The
+    page is a single HTML file that needs no network: as you move a slider over α, predictions,
+    calibration and scores follow. The page holds up to 500 rows of the table, so do not share it
+    with people who must not see them. Ctrl-C ends the command without a page.
 
     \b
     bbalpha explore houses.csv --target price
@@ -118,7 +118,7 @@ def _check_replaceable(path: Path, force: bool) -> None:
 def _explore(
     settings: dict[str, Any], table: Any, frame: Any, data: Path | str, path: Path, quiet: bool
 ) -> dict[str, Any]:
-    """Fit the models, write the page, and return what there is to say, for JSON."""
+    """Fit the models, write the page, and return the facts to print, for JSON."""
     from bbalpha.cli.training import facts_before, fit_or_refuse, new_model
     from bbalpha.explorer.exploring import Table, explored
     from bbalpha.explorer.page import bounded_page

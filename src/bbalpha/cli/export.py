@@ -24,7 +24,7 @@ def export_model(
             "--output",
             "-o",
             metavar="FILE",
-            help=f"The file, which is replaced if it exists; by default the name of MODEL with the "
+            help=f"The file to write, replaced if it exists; by default the name of MODEL with the "
             f"suffix {SUFFIX}, in the current folder.",
         ),
     ] = None,
@@ -33,18 +33,18 @@ def export_model(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--draws", 1, MOST_SAMPLES),
-            help="Draws of the weights that the file holds; by default as many as predict averages "
-            "over, so that predictions are the same. Fewer make a smaller file.",
+            help="Draws of the weights to store; by default as many as predict averages over, so "
+            "that predictions are the same. Fewer draws make a smaller file.",
         ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a file that predicts where there is no jax, only NumPy.
+    """Write a file that predicts with NumPy alone, where jax is not installed.
 
-    The file holds draws of the weights and how columns become features, and no code. In Python,
-    `bbalpha.predictor.Predictor.load` reads it and predicts rows such as {"rooms": 3, "town":
-    "Ely"}. bbalpha predict needs the model itself.
+    The file holds draws of the weights and the rules that turn columns into features, but no code.
+    In Python, `bbalpha.predictor.Predictor.load` reads it and predicts rows such as {"rooms": 3,
+    "town": "Ely"}. bbalpha predict needs the model itself.
 
     \b
     bbalpha export houses.safetensors

@@ -41,8 +41,8 @@ from bbalpha.interfaces.limits import POSITIVE
 PRIORS = ("scaled", "paper")
 
 
-# An option that is not given leaves the choice to the estimator, except for the seed: the same
-# command gives the same model again, whereas an estimator without `random_state` draws a new seed.
+# An option that is not given is left to the estimator, except for the seed: the same command must
+# give the same model again, whereas an estimator without `random_state` draws a new seed.
 def fit_table(
     data: TrainingData,
     target: TargetColumn,
@@ -61,7 +61,7 @@ def fit_table(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file whatever it holds.")
+        bool, typer.Option("--force", help="Replace the file, whatever it holds.")
     ] = False,
     plot: Annotated[
         Path | None,
@@ -96,8 +96,8 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=finite_number("--learning-rate", True, POSITIVE["learning_rate"]),
-            help="A constant learning rate for Adam; by default, it is 0.007 and falls to 0 at the "
-            "end.",
+            help="A constant learning rate for Adam; by default, the rate starts at 0.007 and "
+            "falls to 0.",
         ),
     ] = None,
     prior: Annotated[
@@ -105,8 +105,8 @@ def fit_table(
         typer.Option(
             metavar="|".join(PRIORS),
             parser=choice("--prior", PRIORS),
-            help="The prior of the weights: scaled by the size of each layer (default), or 1 "
-            "everywhere as in the paper.",
+            help="The prior standard deviations of the weights: scaled to the size of each layer "
+            "(default), or 1 everywhere as in the paper.",
         ),
     ] = None,
     prior_scale: Annotated[
@@ -114,21 +114,22 @@ def fit_table(
         typer.Option(
             metavar="NUMBER",
             parser=finite_number("--prior-scale", True, POSITIVE["prior_scale"]),
-            help="A factor on the standard deviations of the prior; by default 1.",
+            help="A factor on all standard deviations of the prior; by default 1.",
         ),
     ] = None,
     learn_prior: Annotated[
         bool | None,
         typer.Option(
             "--learn-prior/--fixed-prior",
-            help="Whether to learn the widths of the prior; by default, unless it is the paper's.",
+            help="Whether to learn the widths of the prior; by default, they are learned for the "
+            "scaled prior and fixed for the paper's.",
         ),
     ] = None,
     calibrate: Annotated[
         bool,
         typer.Option(
             "--calibrate",
-            help="If the calibration fails its tests on left-out rows, multiply the spread of the "
+            help="Test the calibration on left-out rows; if it fails, rescale the spread of the "
             "predictions by one factor.",
         ),
     ] = False,
@@ -136,15 +137,16 @@ def fit_table(
         bool,
         typer.Option(
             "--early-stopping",
-            help="Hold out a tenth of the rows and stop when their log-likelihood no longer grows.",
+            help="Hold out a tenth of the rows and stop when their log-likelihood no longer "
+            "improves.",
         ),
     ] = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Save the fit in this folder every ten seconds and on Ctrl-C or SIGTERM; the same "
-            "command then goes on where it was cut off, with the same result.",
+            help="Save the fit in this folder every ten seconds and on Ctrl-C or SIGTERM. If the "
+            "fit is cut off, the same command continues it, with the same result.",
         ),
     ] = None,
     json: Json = False,
@@ -154,8 +156,8 @@ def fit_table(
 
     Every column except the target is an input. Its cells decide whether it holds numbers, dates,
     yes and no, or text; columns that cannot help are ignored. Ctrl-C ends the fit early and keeps
-    the posterior reached so far. At the end the model is compared with a constant and a linear one
-    on rows that are left out in turn.
+    the posterior reached so far. At the end, the model is compared with a constant and with a
+    linear model on training rows, each left out in turn.
 
     \b
     bbalpha fit houses.csv --target price
@@ -211,7 +213,7 @@ def fit_table(
 
 
 class Files(NamedTuple):
-    """The files of a fit; the data may be a query."""
+    """The files that a fit reads and writes; the data may also be a query."""
 
     data: Path | str
     model: Path
@@ -231,20 +233,20 @@ def _check_outputs(
 
 
 def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> None:
-    """Fit a model to the table, write the files, and say what came of it.
+    """Fit a model to the table, write the files, and print the result.
 
     Args:
-        settings: Of the estimator.
+        settings: The settings of the estimator.
         table: The training table.
-        files: What to write.
-        reading: The seconds that reading the table took.
-        how: "json" for one JSON object, True to be quiet, False for facts in words.
+        files: The files to write.
+        reading: Seconds that it took to read the table.
+        how: "json" to print one JSON object, True to print nothing, False to print facts in words.
     """
     with without_pandas():
         from bbalpha.cli.training import facts_before, facts_of_fit, in_words, new_model, train
 
     if _follows():
-        how = True  # the first process says it
+        how = True  # only the first process prints
     model, quiet = new_model(table, settings), how is not False
     if not quiet:
         print_facts(facts_before(files.data, model, len(table.inputs)))
@@ -268,7 +270,7 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
 
 
 def _follows() -> bool:
-    """Join the processes that fit together, if there are several; whether this is not the first."""
+    """Join the other processes of this fit, if any; return whether this is not the first one."""
     in_step = "SLURM_STEP_NODELIST" in os.environ and os.environ.get("SLURM_NTASKS", "1") != "1"
     if not ("JAX_COORDINATOR_ADDRESS" in os.environ or in_step):
         return False

@@ -1,7 +1,7 @@
-"""What a model file says about itself, read without jax, scikit-learn and pandas.
+"""The facts about a model file, read without jax, scikit-learn and pandas.
 
-The checksum, the format version, the types of what is shown, and whether estimator and table have
-the same kind of target are checked. The commands that use a model check everything else.
+This module checks the checksum, the format version, the types of the facts, and that the estimator
+and the table have the same kind of target. The commands that use a model check everything else.
 """
 
 import math
@@ -17,7 +17,7 @@ from bbalpha.files import model_file
 from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import listing
 
-NUM_CLASSES = 10  # classes that are named
+NUM_CLASSES = 10  # classes to name
 NOISE = {
     "standard_deviation": "standard deviation",
     "scale": "scale",
@@ -26,11 +26,11 @@ NOISE = {
 }
 TASKS = {"BBAlphaRegressor": "regression", "BBAlphaClassifier": "classification"}
 DEFAULT_LIKELIHOODS = {"BBAlphaRegressor": "heteroscedastic", "BBAlphaClassifier": "softmax"}
-ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)  # of wrong types
+ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)  # from wrong types
 
 
 def facts_of_file(path: Path) -> dict[str, Any]:
-    """Everything about a model file, for JSON; None for what it does not say."""
+    """All facts about a model file, for JSON; None for those that it does not contain."""
     with refusing(OSError, ValueError):
         arrays, metadata = model_file.read(path)
     size = path.stat().st_size
@@ -42,7 +42,7 @@ def facts_of_file(path: Path) -> dict[str, Any]:
         facts_in_words(file | facts)  # fails if something is of the wrong type
         problem = _impossible(facts) or _mismatch(metadata.get("estimator"), facts)
     except ERRORS:
-        problem = "its metadata are not those of a posterior or an estimator"
+        problem = "its metadata do not describe a posterior or an estimator"
     if problem:
         raise Refusal(str(model_file.invalid(path, problem)))
     return file | facts
@@ -73,7 +73,7 @@ def facts_in_words(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def target_in_words(name: str, task: str, classes: Any) -> str:
-    """The name of the target, and whether it is a number or which class."""
+    """The name of the target, and whether it is a number or which classes it has."""
     if task == "regression":
         return f"{name}, a number"
     return f"{name}, one of {len(classes)} classes: {listing(classes, NUM_CLASSES)}"
@@ -99,7 +99,7 @@ def _facts_of_estimator(arrays: dict, section: Any, params: list) -> dict[str, A
 
 
 def _facts_of_fit(arrays: dict, info: dict[str, Any]) -> dict[str, Any]:
-    """The problem that was solved, and the record of the run."""
+    """The problem that was fitted, and the record of the fit."""
     num_rows = arrays[".num_data"].item()
     return {
         "alpha": arrays[".alpha"].item(),
@@ -107,7 +107,7 @@ def _facts_of_fit(arrays: dict, info: dict[str, Any]) -> dict[str, Any]:
         "energy": arrays[".energy"].item(),
         "epochs": len(info["energies"]),
         "stopped": info["stopped"],
-        "converged": bool(info.get("converged", False)),  # older files do not say
+        "converged": bool(info.get("converged", False)),  # older files lack it
         "seconds": float(info["seconds"]),
     }
 
@@ -131,7 +131,7 @@ def _facts_of_table(table: Any) -> dict[str, Any]:
 
 
 def _impossible(facts: dict[str, Any]) -> str | None:
-    """Why these numbers cannot be of a fit, if they cannot."""
+    """Why these numbers cannot come from a fit, or None if they can."""
     if not 0 < facts["rows"] < math.inf:
         return f".num_data is {facts['rows']}, which is not positive and finite"
     if not math.isfinite(facts["alpha"]):
@@ -142,7 +142,7 @@ def _impossible(facts: dict[str, Any]) -> str | None:
 
 
 def _mismatch(section: Any, facts: dict[str, Any]) -> str | None:
-    """Why the estimator and the table do not belong together, if that shows here."""
+    """Why the estimator and the table do not belong together, or None if no reason is found."""
     if facts["task"] is None:
         return None
     if section is None:

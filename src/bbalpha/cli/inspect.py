@@ -1,4 +1,4 @@
-"""`bbalpha inspect`: the content of a model file."""
+"""`bbalpha inspect`: the contents of a model file."""
 
 from bbalpha.cli.doors import plain_warnings
 from bbalpha.cli.options import Json, ModelFile

@@ -1,6 +1,6 @@
-"""`bbalpha launch`: one command as several processes of this machine, started again if one fails.
+"""`bbalpha launch`: run one command as several processes on this machine; restart them on failure.
 
-It spawns, forwards signals and waits; everything else is done by the processes themselves.
+This module starts the processes, forwards signals and waits. The processes do everything else.
 """
 
 import os
@@ -21,15 +21,15 @@ from bbalpha.cli.doors import EXIT_CODE, Refusal
 from bbalpha.cli.options import whole_number
 from bbalpha.cli.printing import note
 
-GRACE = 20.0  # seconds that processes have to end after the first of them has failed
-PAUSE = 0.05  # seconds between two looks at the processes
-LAST_LINES = 20  # of a failed process other than the first
+GRACE = 20.0  # seconds that the other processes have to end after one has failed
+PAUSE = 0.05  # seconds between two checks of the processes
+LAST_LINES = 20  # of output shown for a failed process other than the first
 FIRST_CODE = 128  # plus the number of a signal, as in shells
 MOST_PROCESSES, MOST_RESTARTS = 1024, 10**6
 
 
 class Failure(NamedTuple):
-    """The first process that failed, and its exit code, negative for a signal."""
+    """The number of the process that failed first, and its exit code (negative for a signal)."""
 
     process: int
     code: int
@@ -40,8 +40,8 @@ def launch_processes(
         list[str],
         typer.Argument(
             metavar="-- COMMAND ...",
-            help='A command of bbalpha, such as "fit houses.csv --target price", or any other, '
-            'such as "python train.py".',
+            help='A bbalpha fit, such as "fit houses.csv --target price", or a program of your '
+            'own, such as "python train.py".',
         ),
     ],
     processes: Annotated[
@@ -49,7 +49,7 @@ def launch_processes(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--processes", 1, MOST_PROCESSES),
-            help="How many processes share the work; by default 2.",
+            help="Number of processes that share the work; by default 2.",
         ),
     ] = 2,
     restarts: Annotated[
@@ -57,16 +57,16 @@ def launch_processes(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--restarts", 0, MOST_RESTARTS),
-            help="How often to start all of them again after one has failed; by default 0. They go "
-            "on from their last checkpoint: fit has one in a temporary folder unless it is given "
-            "another.",
+            help="How many times to restart all processes after one has failed; by default 0. They "
+            "continue from their last checkpoint; fit keeps its checkpoint in a temporary folder "
+            "unless --checkpoint names another.",
         ),
     ] = 0,
 ) -> None:
-    """Run a command as several processes of this machine that fit one model together.
+    """Run a command as several processes on this machine that fit one model together.
 
-    Rows of every batch are spread over the processes. Only the output of the first is shown. A
-    Python script must call bbalpha.join_processes() at its start.
+    The rows of every batch are split between the processes. Only the output of the first process
+    is shown. A Python script must call bbalpha.join_processes() at its start.
 
     \b
     bbalpha launch --processes 4 --restarts 3 -- fit houses.csv --target price
@@ -91,24 +91,24 @@ class Job:
         self.forwarded: int | None = None  # the signal
 
     def forward(self, number: int, frame: FrameType | None) -> None:
-        """Send a signal on to all processes."""
+        """Pass a signal on to all processes."""
         self.forwarded = number
         self.send(number)
 
     def send(self, number: int) -> None:
-        """Send a signal to all processes that still run."""
+        """Send a signal to all processes that are still running."""
         for process in self.running:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
     def attempt(self) -> Failure | None:
-        """Start all processes and wait until they have ended; the first failure, if any."""
+        """Start all processes and wait until they end; return the first failure, if any."""
         with ExitStack() as stack:
             logs = [
                 stack.enter_context(tempfile.TemporaryFile()) for _ in range(self.num_processes)
             ]
             environment = _environment(self.num_processes)
-            # In sessions of their own: Ctrl-C reaches them once, through this process.
+            # Sessions of their own, so that Ctrl-C reaches them only once, through this process.
             self.running = [
                 subprocess.Popen(
                     self.command,
@@ -131,7 +131,7 @@ class Job:
         return failure
 
     def _wait(self) -> Failure | None:
-        """The first failure; the others have some time to save and end then."""
+        """Wait for the end; after a failure, the other processes have some time to save and end."""
         failure, deadline = None, None
         while any(process.poll() is None for process in self.running):
             if deadline is not None and time.monotonic() > deadline:
@@ -143,14 +143,14 @@ class Job:
         return failure or self._failure()
 
     def _failure(self) -> Failure | None:
-        """The process that has failed; one that was killed explains what others met."""
+        """The process that failed; a killed one comes first, because others fail because of it."""
         codes = [(process.poll() or 0, number) for number, process in enumerate(self.running)]
         failed = [Failure(number, code) for code, number in sorted(codes) if code]
         return failed[0] if failed else None
 
 
 def _run(job: Job, restarts: int) -> int:
-    """The exit code of the command, after as many attempts as it needs and may take."""
+    """Run the command, with restarts if it needs them; return its exit code."""
     for restart in range(restarts + 1):
         failure = job.attempt()
         if failure is None:
@@ -158,7 +158,7 @@ def _run(job: Job, restarts: int) -> int:
         if job.forwarded is not None:
             return FIRST_CODE + job.forwarded
         code = failure.code if failure.code > 0 else FIRST_CODE - failure.code
-        if code == EXIT_CODE:  # a mistake, which would be made again
+        if code == EXIT_CODE:  # a user's mistake, which a restart would repeat
             return code
         end = f"Process {failure.process} of {job.num_processes} {_in_words(failure.code)}"
         if restart == restarts:
@@ -169,7 +169,7 @@ def _run(job: Job, restarts: int) -> int:
 
 
 def _whole_command(command: list[str], restarts: int, stack: ExitStack) -> list[str]:
-    """What to run: a command of bbalpha, or any other."""
+    """The full command line to run, for a command of bbalpha or any other program."""
     from bbalpha.cli import app
 
     own = {each.name for each in app.registered_commands}
@@ -191,7 +191,7 @@ def _whole_command(command: list[str], restarts: int, stack: ExitStack) -> list[
 
 
 def _environment(num_processes: int) -> dict[str, str]:
-    """The variables by which processes find each other, share the cores and compiled programs."""
+    """Environment variables that let the processes find each other and share cores and cache."""
     from bbalpha.engine.cache import use_compilation_cache
     from bbalpha.runtime.fingerprints import cores
 

@@ -1,4 +1,4 @@
-"""The linear model of a table, for comparisons: standardized inputs, an intercept, one output."""
+"""The linear model that `compare` fits: standardized inputs, an intercept, one output."""
 
 import math
 from pathlib import Path
@@ -25,7 +25,7 @@ from bbalpha.message_passing.programs import in_double_precision
 from bbalpha.message_passing.projections import GaussianPrior
 from bbalpha.tables.messages import listing, quote
 
-DEVIATIONS = (1e-100, 1e100)  # of a target whose squares, summed over rows, are numbers
+DEVIATIONS = (1e-100, 1e100)  # of the target; within these, sums of squares do not overflow
 
 
 class LinearModel(NamedTuple):
@@ -33,11 +33,11 @@ class LinearModel(NamedTuple):
 
     Attributes:
         table: The training table.
-        name: The likelihood.
+        name: The name of the likelihood.
         units: How inputs are standardized.
         level: The prior mean of the intercept.
-        scale: The prior deviation of every weight.
-        noise: The deviation of Gaussian noise; NaN without.
+        scale: The prior standard deviation of every weight.
+        noise: The standard deviation of Gaussian noise; NaN for other likelihoods.
     """
 
     table: TrainingTable
@@ -49,7 +49,7 @@ class LinearModel(NamedTuple):
 
     @classmethod
     def of(cls, table: TrainingTable, name: str, prior_scale: float) -> "LinearModel":
-        """The model of a table; Gaussian noise has the deviation of the highest evidence."""
+        """The model of a table; the size of Gaussian noise is the one with the highest evidence."""
         _check_target(table)
         units = InputUnits.learn(table.inputs, np.ones(len(table.inputs)), with_axes=False)
         level, scale, noise = 0.0, prior_scale, math.nan
@@ -67,7 +67,7 @@ class LinearModel(NamedTuple):
 
         Args:
             new: The held-out rows, if any.
-            seed: Randomness of draws.
+            seed: Seed for all draws.
             settings: Other arguments of `bbalpha.compare`.
         """
         with in_double_precision():
@@ -80,7 +80,7 @@ class LinearModel(NamedTuple):
             return compare(self._likelihood, *rows, key=key, prior=prior, test=test, **settings)
 
     def facts(self, data: Path | str, new: NewRows | None) -> dict[str, str]:
-        """What is compared on which rows, in words."""
+        """The model and the rows that are compared, in words."""
         table, encoder = self.table, self.table.encoder
         rows = (
             f"{count(len(table.inputs), 'row')} to fit, {len(new.inputs) if new else 0:,} held out"
@@ -94,7 +94,7 @@ class LinearModel(NamedTuple):
         }
 
     def facts_for_json(self, new: NewRows | None) -> dict[str, Any]:
-        """The same for JSON."""
+        """The same facts for JSON."""
         return {
             "task": self.table.target.task,
             "target": self.table.target.name,
@@ -108,9 +108,9 @@ class LinearModel(NamedTuple):
 
     @property
     def _words(self) -> str:
-        prior = f"prior deviation {self.scale:.4g}"
+        prior = f"prior standard deviation {self.scale:.4g}"
         if self.name == "gaussian":
-            return f"gaussian noise of deviation {self.noise:.4g} (of highest evidence), {prior}"
+            return f"gaussian noise, standard deviation {self.noise:.4g} (estimated), {prior}"
         return f"{self.name} likelihood, {prior}"
 
     @property
@@ -142,7 +142,7 @@ class LinearModel(NamedTuple):
         return np.column_stack([np.ones(len(inputs)), self.units.transform(inputs)])
 
     def _numbers(self, targets: np.ndarray) -> np.ndarray:
-        """Numbers as they are; 1 for the second class."""
+        """Numbers unchanged; classes as 0 and 1."""
         if self.table.target.task == "regression":
             return targets
         return (targets == self.table.target.classes[1]).astype(np.float64)

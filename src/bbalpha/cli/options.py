@@ -25,7 +25,7 @@ from bbalpha.interfaces.limits import (
 )
 
 MAX_SEED = 2**32 - 1  # the largest seed that scikit-learn takes
-LONGEST = 200  # letters of a wrong value that are repeated
+LONGEST = 200  # characters of a wrong value that a message repeats
 NONE = "none"  # an empty list, as users type it
 
 
@@ -58,7 +58,7 @@ def whole_number(option: str, lowest: int, highest: int) -> Callable[[Any], int]
 def number_or(
     words: tuple[str, ...], parse: Callable[[Any], float]
 ) -> Callable[[Any], float | str]:
-    """A parser for an option whose value must be a number, as another one checks it, or a word."""
+    """A parser for an option whose value must be one of these words or pass another parser."""
     return lambda value: value if value in words else parse(value)
 
 
@@ -68,9 +68,9 @@ def finite_number(
     """A parser for an option whose value must be a finite number.
 
     Args:
-        option: Its name.
+        option: The name of the option.
         positive: Whether the number must be positive.
-        below: What the size of the number must be less than.
+        below: A bound that the absolute value of the number must not reach.
     """
 
     def parse(value: Any) -> float:
@@ -87,13 +87,13 @@ def finite_number(
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """The numbers of a comma-separated list; NaN stands for a word that is not a number."""
+    """The numbers in a comma-separated list; a word that is not a number becomes NaN."""
     parsed = (_parsed(float, word) for word in text.split(","))
     return tuple(math.nan if number is None else number for number in parsed)
 
 
 def hidden_sizes(text: str) -> tuple[int, ...]:
-    """The sizes of the hidden layers: 100,50 are two; none or 0 is the linear model."""
+    """The sizes of the hidden layers: "100,50" is two layers, "none" or "0" a linear model."""
     if text.strip().lower() in ("0", NONE):
         return ()
     sizes = [word.strip() for word in text.split(",")]
@@ -109,7 +109,7 @@ def hidden_sizes(text: str) -> tuple[int, ...]:
 
 
 def quantile_levels(text: str) -> tuple[float, ...]:
-    """The levels of the quantiles; () for none."""
+    """The levels of the quantiles; () for "none"."""
     if text.strip().lower() == NONE:
         return ()
     levels = numbers(text)
@@ -124,18 +124,18 @@ def quantile_levels(text: str) -> tuple[float, ...]:
 
 
 def table_source(text: Any) -> Path | str:
-    """The file, folder or pattern that a table is read from, or a query as it is."""
+    """The file, folder or pattern to read a table from, or the text of a query, unchanged."""
     return str(text) if is_query(str(text)) else Path(text)
 
 
 def missing_tokens(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """The texts of all --missing options, each a list separated by commas."""
+    """The texts in all --missing options, each of which is a comma-separated list."""
     words = [word.strip() for text in texts or () for word in text.split(",")]
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _parsed(kind: Callable[[Any], Any], value: Any) -> Any:
-    """The value as a number of that kind, or None."""
+    """The value as a number of that kind, or None if it is not one."""
     try:
         return kind(value)
     except ValueError:
@@ -143,7 +143,7 @@ def _parsed(kind: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """The value in quotes, without its middle if it is very long."""
+    """The value in quotes; the middle of a very long one is left out."""
     short = reprlib.Repr()
     short.maxstring = LONGEST
     return short.repr(value)
@@ -168,16 +168,17 @@ Alpha = Annotated[
     typer.Option(
         metavar=f"NUMBER|auto|{TUNED}|{STACKED}",
         parser=number_or(("auto", TUNED, STACKED), finite_number("--alpha", below=LARGEST_ALPHA)),
-        help="The power α: 0 is variational Bayes, 1 is close to expectation propagation; by "
-        "default (auto), ½ or, for few rows, 0. With tuned it is chosen by leave-one-out, in about "
-        "three times the time; with stacked several values are mixed.",
+        help="The power α: 0 is variational Bayes, 1 is close to expectation propagation. The "
+        "default, auto, is ½, or 0 for a table with few rows. tuned chooses α by leave-one-out, "
+        "which takes about three times as long; stacked mixes several values.",
     ),
 ]
 Hidden = Annotated[
     str | None,
     typer.Option(
         metavar="SIZES",
-        help="Units of each hidden layer, such as 100,50; none for a linear model; by default 50.",
+        help="Units of each hidden layer, such as 100,50, or none for a linear model; by default "
+        "50.",
     ),
 ]
 Epochs = Annotated[
@@ -185,8 +186,8 @@ Epochs = Annotated[
     typer.Option(
         metavar="NUMBER",
         parser=whole_number("--epochs", 1, MOST),
-        help="Passes over the data; by default 100, or as many as make at least 5,000 and at "
-        "most 10,000 minibatches.",
+        help="Passes over the data; by default 100, but never fewer than 5,000 or more than 10,000 "
+        "minibatches in all.",
     ),
 ]
 Seed = Annotated[
@@ -203,18 +204,18 @@ LikelihoodName = Annotated[
         metavar="NAME",
         parser=choice("--likelihood", ("auto", *sum(LIKELIHOODS.values(), ()))),
         help="For numbers: heteroscedastic, gaussian or student_t; for counts: poisson or "
-        "negative_binomial; for classes: softmax or probit. The default, auto, is "
-        "negative_binomial for numbers that look like counts, heteroscedastic for others, and "
-        "softmax.",
+        "negative_binomial; for classes: softmax or probit. The default, auto, uses "
+        "negative_binomial for numbers that look like counts, heteroscedastic for most other "
+        "numbers, and softmax for classes.",
     ),
 ]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by fit.")]
 NewData = Annotated[
     Any,  # a path, or the text of a query
     typer.Argument(
         metavar="DATA",
         parser=table_source,
-        help="Files with the columns of the training table: as for fit.",
+        help="A table with the columns of the training table, in any of the forms that fit takes.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -224,8 +225,8 @@ Unknown = Annotated[
     typer.Option(
         metavar="other|error",
         parser=choice("--unknown", ("other", "error")),
-        help="What to do with a text that the training table did not have: pool it with the rare "
-        "ones, or refuse it.",
+        help="What to do with a text that did not occur in training: treat it like the rare texts "
+        "(other) or stop with an error.",
     ),
 ]
 TASKS = ("regression", "classification")
@@ -234,8 +235,8 @@ Task = Annotated[
     typer.Option(
         metavar="|".join(TASKS),
         parser=choice("--task", TASKS),
-        help="What the target is; by default, text and columns of two distinct numbers are "
-        "classes.",
+        help="Whether to predict a number or a class; by default, a target is a class if it is "
+        "text or has only two distinct numbers.",
     ),
 ]
 Text = Annotated[
@@ -249,22 +250,22 @@ Id = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="A column that names the rows: not an input, but copied into predictions.",
+        help="A column that names the rows. It is not an input; predictions contain a copy of it.",
     ),
 ]
 Missing = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXTS",
-        help="Texts that mark missing cells, separated by commas, such as -999,unknown; empty "
-        "cells, NA, null, ? and the like always do. Repeatable.",
+        help="Texts that mark missing cells, separated by commas, such as -999,unknown. Empty "
+        "cells, NA, null, ? and the like are always missing. Repeatable.",
     ),
 ]
 DayFirst = Annotated[
     bool | None,
     typer.Option(
         "--dayfirst/--monthfirst",
-        help="How to read dates such as 03/04/2024 if a column does not tell.",
+        help="How to read dates such as 03/04/2024 if no date in the column settles it.",
     ),
 ]
 SkipMissingTarget = Annotated[

@@ -1,4 +1,4 @@
-"""Long tables are predicted a part at a time, with a progress bar."""
+"""Predicting long tables one part at a time, with a progress bar."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -13,19 +13,19 @@ from bbalpha.interfaces.finite import NonFinitePredictionError
 from bbalpha.tables.messages import join
 
 NUM_NAMED = 5  # rows that a message names
-ROWS_AT_ONCE = 8192  # the fewest rows of a part; below about half, programs are compiled to be rare
+ROWS_AT_ONCE = 8192  # fewest rows in a part; far fewer would not repay compiling for speed
 
 
 def in_parts(function: Callable[..., Any], *arrays: np.ndarray, show: bool) -> Any:
-    """`function` of all rows: an array, or a tuple of arrays (or None), with the rows first.
+    """`function` of all rows: an array, or a tuple of arrays (or None); rows are the first axis.
 
     Args:
-        function: Takes as many arrays as are given, and returns something about each of their rows.
+        function: Takes as many arrays as are given here; returns a result for each of their rows.
         arrays: Inputs and, if needed, targets.
         show: Whether to show a bar, if standard error is a terminal.
 
     Raises:
-        Refusal: If something about a row is not finite, with the numbers of such rows from 1.
+        Refusal: If the result for a row is not finite; names such rows, counted from 1.
     """
     num_rows = len(arrays[0])
     ends = ends_of_parts(num_rows)
@@ -37,7 +37,7 @@ def in_parts(function: Callable[..., Any], *arrays: np.ndarray, show: bool) -> A
 def ends_of_parts(num_rows: int) -> list[int]:
     """The numbers of rows before and after each part.
 
-    Parts are of nearly equal length, so that all of them run the same compiled program.
+    All parts have nearly the same length, so that they run the same compiled program.
     """
     return np.linspace(0, num_rows, max(1, num_rows // ROWS_AT_ONCE) + 1).astype(int).tolist()
 
@@ -45,16 +45,16 @@ def ends_of_parts(num_rows: int) -> list[int]:
 def each_part(
     function: Callable[[Any], Any], parts: Iterable[Any], ends: Sequence[int], show: bool
 ) -> Iterator[Any]:
-    """`function` of one part after the other.
+    """Yield `function` of one part after the other.
 
     Args:
-        function: Takes a part, and returns something about each of its rows.
+        function: Takes a part and returns a result for each of its rows.
         parts: The rows between `ends`.
-        ends: As `ends_of_parts` returns them.
+        ends: As returned by `ends_of_parts`.
         show: Whether to show a bar, if standard error is a terminal.
 
     Raises:
-        Refusal: At the end, if something about a row is not finite, with the numbers of such rows.
+        Refusal: At the end, if the result for a row is not finite; names such rows.
     """
     num_rows, num_bad, bad = ends[-1], 0, []
     with progress_bar(show, "rows", num_rows) as update:

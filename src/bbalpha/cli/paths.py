@@ -1,4 +1,4 @@
-"""Paths: files are checked before the work, and replaced whole after it."""
+"""Paths on the command line: checked before the work starts, and replaced whole after it."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ from bbalpha.files.atomic import check_writable
 from bbalpha.files.naming import files_in_query, files_of
 
 PICTURES = (".png", ".pdf", ".svg")
-PROBE = "checkpoint"  # the name of a file that is made to see whether a folder can be written to
+PROBE = "checkpoint"  # name of the file created to test whether a folder can be written to
 
 
 def check_input(path: Path) -> None:
-    """Refuse a file that is not there, without importing what could read it."""
+    """Refuse a file that is not there, without importing the libraries that read it."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -28,7 +28,7 @@ def check_input(path: Path) -> None:
 
 
 def check_data(source: Path | str) -> list[Path]:
-    """The files of a table, which must be there, without importing what could read them."""
+    """The files of a table; refuse one that is not there, without importing what reads it."""
     if isinstance(source, str):
         return files_in_query(source)
     try:
@@ -52,10 +52,10 @@ def check_output(
         path: The file to be written.
         option: The option that names it.
         others: Files that must stay as they are.
-        may_be_device: Whether the path may be something like /dev/null.
+        may_be_device: Whether the path may be a device such as /dev/null.
     """
     try:
-        if path == Path():  # as an empty name is read, too
+        if path == Path():  # an empty name is read like this, too
             raise Refusal(f"{option} must name a file; got '' or the current folder.")
         if path.is_dir():
             raise Refusal(f"{option} must be a file; got the folder {path}.")
@@ -71,7 +71,7 @@ def check_output(
 
 
 def check_folder(path: Path, option: str, others: Sequence[Path]) -> None:
-    """Refuse a folder that cannot be written to or made, or that is a file of the command.
+    """Refuse a folder that cannot be created or written to, or that is a file of the command.
 
     Args:
         path: The folder.
@@ -93,7 +93,7 @@ def check_folder(path: Path, option: str, others: Sequence[Path]) -> None:
 
 
 def check_picture(path: Path, option: str) -> None:
-    """Refuse a name that does not say which kind of picture it is."""
+    """Refuse a file name whose suffix is not a known picture format."""
     if path.suffix.lower() not in PICTURES:
         *others, last = PICTURES
         raise Refusal(f"{option} must end in {', '.join(others)} or {last}; got {path}.")
@@ -110,10 +110,10 @@ def replacing(path: Path, option: str) -> Iterator[Path]:
 
 
 def _same_file(path: Path, other: Path) -> bool:
-    """Whether both are the same file, perhaps under two names."""
+    """Whether both paths lead to the same file, perhaps under two names."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
-    return os.path.realpath(path) == os.path.realpath(other)  # a file that is not there yet
+    return os.path.realpath(path) == os.path.realpath(other)  # for a file that is not there yet
 
 
 def _unwritable(path: Path, option: str, error: OSError) -> Refusal:

@@ -1,4 +1,4 @@
-"""The picture of a model: predictions and calibration on the rows of a table."""
+"""The picture that `--plot` draws: predictions and calibration on the rows of a table."""
 
 import warnings
 from pathlib import Path
@@ -37,15 +37,15 @@ def draw(
     outcomes: Outcomes,
     kind: str,
 ) -> None:
-    """Draw what the model said about these rows, and write the picture whole or not at all.
+    """Draw the predictions for these rows, and write the picture whole or not at all.
 
     Args:
-        path: The picture.
+        path: The file to write.
         model: The model.
         features: The inputs of the rows.
-        targets: Their targets.
-        outcomes: What the model said about them.
-        kind: Which rows they are: "test" or "training".
+        targets: The targets of the rows.
+        outcomes: The model's predictions and scores for the rows.
+        kind: "test" or "training" rows.
     """
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # in a column's name
@@ -74,7 +74,7 @@ def _panels(number: int) -> tuple[Figure, Any]:
 
 
 def _draw_curve(axis: Any, curve: AlphaCurve) -> None:
-    """Scores behind the best, with their standard errors, and the power that was chosen."""
+    """Each score relative to the best, with standard errors, and the power that was chosen."""
     behind = -np.array(curve.behind)
     axis.errorbar(curve.alphas, behind, curve.behind_errors, color=BLUE, marker="o", capsize=3)
     axis.axvline(curve.chosen, color=ORANGE, linewidth=1, label=f"chosen: {curve.chosen:g}")
@@ -110,7 +110,7 @@ def _draw_calibration(axis: Any, outcomes: NumberOutcomes) -> None:
 
 
 def _draw_pit(axis: Any, outcomes: NumberOutcomes) -> None:
-    """Where the targets fall in their predictive distributions, as a histogram."""
+    """A histogram of where the targets fall in their predictive distributions."""
     num_rows = len(outcomes.pit)
     num_bins = NUM_BINS if num_rows < ROWS_FOR_MORE_BINS else 2 * NUM_BINS
     share = 1 / num_bins
@@ -128,7 +128,7 @@ def _draw_pit(axis: Any, outcomes: NumberOutcomes) -> None:
 
 
 def _draw_diagonal(axis: Any, levels: np.ndarray, num_rows: int) -> None:
-    """The line of a calibrated model, in the band that chance allows."""
+    """The line of a perfectly calibrated model, in the band that chance allows."""
     chance = Z90 * np.sqrt(levels * (1 - levels) / num_rows)
     low, high = 100 * np.clip(levels - chance, 0, 1), 100 * np.clip(levels + chance, 0, 1)
     axis.fill_between(100 * levels, low, high, color="0.9", linewidth=0, label="calibrated")

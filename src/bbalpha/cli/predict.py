@@ -16,7 +16,7 @@ from bbalpha.cli.programs import keeping_programs
 
 DEFAULT_QUANTILES = "0.05,0.5,0.95"
 STANDARD_OUTPUT = Path("-")
-MOST_KEPT = 2**24  # bytes of predictions for standard output that need no file
+MOST_KEPT = 2**24  # bytes of predictions for standard output that are kept in memory
 PRINTED_AT_ONCE = 2**20  # bytes, rounded up to whole lines
 
 
@@ -29,15 +29,16 @@ def predict_table(
             "--output",
             "-o",
             metavar="FILE",
-            help="CSV or Parquet file for the predictions, which is replaced if it exists; - is "
-            "standard output.",
+            help="CSV or Parquet file for the predictions, replaced if it exists; - (the default) "
+            "is standard output.",
         ),
     ] = STANDARD_OUTPUT,
     quantiles: Annotated[
         str | None,
         typer.Option(
             metavar="LEVELS",
-            help=f"Quantiles of a predicted number, or none; by default {DEFAULT_QUANTILES}.",
+            help="Quantiles to predict for a number, separated by commas, or none; by default "
+            f"{DEFAULT_QUANTILES}.",
         ),
     ] = None,
     id: Id = None,
@@ -46,8 +47,8 @@ def predict_table(
         bool,
         typer.Option(
             "--spreadsheet",
-            help="Put ' before texts that a spreadsheet would run as a formula, such as labels "
-            "that begin with =.",
+            help="Put ' before any text that a spreadsheet would run as a formula, such as a label "
+            "that begins with =.",
         ),
     ] = False,
     json: Json = False,
@@ -58,9 +59,9 @@ def predict_table(
     Predictions are in the order of the rows. For a number they are its mean, standard deviation and
     quantiles, noise included; for a class, the most probable label and the probability of every
     label. The table may contain the target and the columns dropped in training; they are ignored.
-    The column that --id names, here or in fit, comes first. Missing cells, texts that training
-    did not see and inputs far outside its range are counted on standard error. Predictions that are
-    not finite are an error.
+    The column named by --id, here or in fit, comes first. Notes on standard error count missing
+    cells, texts that did not occur in training, and inputs far outside the training range. A
+    prediction that is not finite is an error.
 
     \b
     bbalpha predict houses.safetensors new.csv --output predictions.csv
@@ -101,9 +102,9 @@ def predict_table(
 
 @contextmanager
 def _written(output: Path, records: list[Any] | None) -> Iterator[Callable[[Any], None]]:
-    """A function that writes some predictions into the file or the list, or prints them.
+    """A function that adds predictions to the file or the list, or prints them.
 
-    Nothing appears before the end, and nothing at all if there is an error.
+    The output appears only at the end, and not at all after an error.
     """
     from bbalpha.tables.files import csv_writer, writing_table
 
@@ -122,7 +123,7 @@ def _written(output: Path, records: list[Any] | None) -> Iterator[Callable[[Any]
 
 
 def _facts(output: Path, model: Any, num_rows: int, records: list[Any]) -> dict[str, Any]:
-    """What was predicted, for JSON; with the predictions, unless they are in a file."""
+    """The facts about the predictions, for JSON; with the predictions, unless a file has them."""
     is_written = output != STANDARD_OUTPUT
     return {
         "output": str(output) if is_written else None,

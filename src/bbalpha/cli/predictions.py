@@ -1,4 +1,4 @@
-"""Predictions as a table: a row of numbers or probabilities for every row of the input."""
+"""Predictions as a table: one row of numbers or probabilities for every row of the input."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,13 +13,13 @@ from bbalpha.cli.saved import Model
 from bbalpha.tables import TableError, select_column
 from bbalpha.tables.messages import check_has_column
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how cells begin that spreadsheets run
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that spreadsheets run
 
 
 def predictions_of(
     model: Model, features: np.ndarray, levels: Sequence[float], show: bool = False
 ) -> pandas.DataFrame:
-    """A row of predictions for every row of features.
+    """One row of predictions for every row of features.
 
     Args:
         model: The model.
@@ -31,14 +31,14 @@ def predictions_of(
 
 
 def asking(model: Model, levels: Sequence[float]) -> Callable[[np.ndarray], Any]:
-    """The function from features to what the model says about them."""
+    """The function that predicts from features."""
     if model.target.task == "classification":
         return model.probabilities
     return partial(model.estimator._described, levels=levels)
 
 
 def table_of(model: Model, levels: Sequence[float], described: Any) -> pandas.DataFrame:
-    """What a model says about some rows as a table."""
+    """The predictions for some rows, as a table."""
     if model.target.task == "classification":
         probabilities = described
         labels = [model.target.classes[index] for index in probabilities.argmax(axis=1)]
@@ -53,17 +53,17 @@ def table_of(model: Model, levels: Sequence[float], described: Any) -> pandas.Da
 
 
 def ids_of(model: Model, frame: Any, id: str | None) -> pandas.Series | None:
-    """The ID column: the given one, or else the one named in training, if the table has it.
+    """The ID column: the given one, or the one named in training if the table has it.
 
     Raises:
-        Refusal: If the given one is not a column of the table.
+        Refusal: If the given column is not in the table.
     """
     name = id_of(model, frame.column_names, id)
     return None if name is None else select_column(frame, name).to_pandas().rename(name)
 
 
 def id_of(model: Model, names: Sequence[str], id: str | None) -> str | None:
-    """The name of the ID column, if there is one; see `ids_of`."""
+    """The name of the ID column that `ids_of` returns, if there is one."""
     name = model.id if id is None and model.id in names else id
     if name is not None:
         with refusing(TableError):
@@ -72,7 +72,7 @@ def id_of(model: Model, names: Sequence[str], id: str | None) -> str | None:
 
 
 def with_ids(predictions: pandas.DataFrame, ids: pandas.Series | None) -> pandas.DataFrame:
-    """The predictions with the names of the rows as the first column, if there are any."""
+    """The predictions with the row names, if any, as the first column."""
     if ids is None:
         return predictions
     if ids.name in predictions:

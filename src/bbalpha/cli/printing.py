@@ -55,9 +55,9 @@ def print_bytes(data: bytes) -> None:
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """Print a remark, which is not part of the result, to standard error, if that can be written.
+    """Print a remark, which is not part of the result, to standard error.
 
-    A full device costs the remark, not the work.
+    If standard error cannot be written (a full device), the remark is lost, not the work.
     """
     if not quiet:
         with contextlib.suppress(OSError):
@@ -65,7 +65,7 @@ def note(text: str, quiet: bool = False) -> None:
 
 
 def count(number: int, noun: str) -> str:
-    """The number with its noun: 1 row, 2,000 rows."""
+    """The number with its noun, as in "1 row" and "2,000 rows"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Commands start sooner: compiled programs are kept on disk, and idle imports are left out."""
+"""Faster commands: compiled programs are kept on disk, and unneeded imports are left out."""
 
 import importlib
 import os
@@ -19,10 +19,10 @@ DAMAGED = re.compile(r"Error reading persistent compilation cache entry for '([^
 def prepare_imports() -> None:
     """Make the imports that follow faster and quieter.
 
-    scikit-learn imports `scipy.stats`, a third of the time that a command's imports take, for a
-    function that no command calls; it is loaded if something uses it after all. And XLA logs errors
+    scikit-learn imports `scipy.stats` for a function that no command calls, which takes a third of
+    a command's import time; here it is loaded only when something uses it. XLA logs false errors
     about programs from the disk on processors whose features it lists in two ways (jax issue
-    38445).
+    38445); they are silenced.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if DEFERRED in sys.modules:
@@ -40,11 +40,11 @@ def prepare_imports() -> None:
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Hide pandas from what is imported in the block, unless it is loaded already.
+    """Hide pandas from imports in the block, unless it is already loaded.
 
-    scikit-learn imports it without need, and pyarrow at its first conversion of a value, to
-    recognize its objects. A table from a file holds none, and pandas takes a quarter of the time of
-    all imports.
+    scikit-learn imports pandas without need, and pyarrow imports it at the first conversion of a
+    value, to recognize pandas objects. A table from a file contains none, and pandas takes a
+    quarter of the time of all imports.
     """
     finder: Any = _Hiding()
     if "pandas" in sys.modules:
@@ -70,7 +70,7 @@ class _Hiding:
 def keeping_programs(quiet: bool) -> Iterator[None]:
     """Keep compiled programs for later commands, and show warnings like `plain_warnings`.
 
-    A program that is damaged on disk is forgotten, so that it is written again.
+    A program that is damaged on disk is deleted, so that it is compiled and written again.
     """
     from bbalpha.engine.cache import forget_program, use_compilation_cache
 

@@ -1,4 +1,4 @@
-"""A model file is not replaced by a model of something else, unless the user agrees."""
+"""Replacing files: a model of something else is replaced only if the user agrees."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,9 @@ from bbalpha.tables.messages import quote
 
 
 def check_replaceable(path: Path, table: Any) -> None:
-    """Ask on a terminal, and refuse elsewhere, if the file holds another kind of model.
+    """Ask on a terminal, and refuse elsewhere, if the file holds a different model.
+
+    A model of the same target and columns may be replaced.
 
     Args:
         path: A file that exists.
@@ -24,7 +26,7 @@ def check_replaceable(path: Path, table: Any) -> None:
 
 
 def ask_or_refuse(path: Path, found: str) -> None:
-    """Ask on a terminal, and refuse elsewhere, to replace a file that holds something found."""
+    """Ask on a terminal, and refuse elsewhere, before replacing a file that holds `found`."""
     if _on_terminal():
         if typer.confirm(f"{path} holds {found}. Replace it?", err=True):
             return
@@ -37,7 +39,7 @@ def _on_terminal() -> bool:
 
 
 def _difference(path: Path, table: Any) -> str | None:
-    """What the file holds, if it is not a model of the same target and columns."""
+    """What the file holds, or None if it is a model of the same target and columns."""
     try:
         facts = facts_of_file(path)
     except Refusal:

@@ -1,4 +1,4 @@
-"""Saved models: an estimator together with the encoding of the table that it was fitted to."""
+"""Saved models: an estimator together with the encoding of its training table."""
 
 import contextlib
 import tempfile
@@ -35,11 +35,11 @@ class Model:
     """An estimator and the encoding that it needs to read a table.
 
     Attributes:
-        estimator: The regressor, or the classifier, whose labels are the texts in the file.
+        estimator: The regressor or the classifier; a classifier's labels are texts.
         encoder: How the input columns become features.
-        target: The column that it predicts.
-        dropped: Columns that were left out; a new table may have them or not.
-        id: The one of them that names the rows, if any.
+        target: The column to predict.
+        dropped: Columns left out in training, which a new table may have or not.
+        id: The dropped column that names the rows, if any.
     """
 
     estimator: Any
@@ -51,13 +51,13 @@ class Model:
     def features(
         self, frame: Any, unknown: str, id: str | None = None, quiet: bool = False
     ) -> np.ndarray:
-        """The inputs of a new table, which may have the target and the dropped columns, too.
+        """The inputs of a new table, which may also have the target and the dropped columns.
 
         Args:
             frame: The table.
-            unknown: What to do with a text that the training table did not have.
+            unknown: What to do with a text that did not occur in training.
             id: Another column that the table may have.
-            quiet: Whether to say nothing about missing cells, unseen texts and far inputs.
+            quiet: Whether to print no notes about missing cells, unseen texts and far inputs.
         """
         with refusing(TableError):
             rows = self.read(frame, unknown, id)
@@ -67,7 +67,7 @@ class Model:
         return rows.features
 
     def read(self, frame: Any, unknown: str, id: str | None = None) -> EncodedRows:
-        """`features` with the remarks about them, which are not told yet.
+        """`features` together with the remarks about them, which are not printed yet.
 
         Raises:
             TableError: If the table does not suit the model.
@@ -76,13 +76,13 @@ class Model:
         return self.encoder.read(frame, unknown=unknown, allowed=allowed)
 
     def rows_with_target(self, frame: Any) -> tuple[Any, int]:
-        """The rows of a table whose target is known, and the number of the others."""
+        """The rows of a table whose target is known, and the number of other rows."""
         target = self.target
         with refusing(TableError):
             return drop_unknown_targets(frame, target.name, target.task, target.missing)
 
     def targets(self, frame: Any) -> np.ndarray:
-        """The targets of a table as the estimator takes them."""
+        """The targets of a table in the form that the estimator takes."""
         with refusing(TableError):
             return labels_of(self.target, self.target.encode(frame))
 
@@ -103,17 +103,17 @@ class Model:
 
 
 class Remarks:
-    """What there is to say about the inputs of a table, added up over its parts."""
+    """The notes about the inputs of a table, added up over its parts."""
 
     def __init__(self):
-        """Begin without a part."""
+        """Start with no part."""
         self.num_rows = self.num_outside = 0
         self.tallies: dict[str, dict[str, Tally]] = {}
         self.outside: Any = False
         self.marks: dict[str, set[Any]] = {}
 
     def add(self, model: Model, rows: EncodedRows) -> None:
-        """Add a part."""
+        """Count the remarks of one more part."""
         is_outside = model.estimator.input_units_.is_outside(rows.features)
         self.num_rows += len(rows.features)
         self.num_outside += int(is_outside.any(axis=1).sum())
@@ -127,11 +127,11 @@ class Remarks:
             self.marks.setdefault(name, set()).update(set() if mark is None else {mark})
 
     def agree(self) -> bool:
-        """Whether all parts were read alike, as if they had been read at once."""
+        """Whether all parts were read alike, as if the table had been read whole."""
         return all(len(marks) <= 1 for marks in self.marks.values())
 
     def note(self, model: Model, quiet: bool) -> None:
-        """Tell the user about missing cells, unseen texts and far inputs."""
+        """Print notes about missing cells, unseen texts and far inputs."""
         tallies = {
             name: [
                 tally if tally.num_rows is None else tally._replace(num_rows=self.num_rows)
@@ -148,7 +148,7 @@ class Remarks:
         verb = "has" if self.num_outside == 1 else "have"
         note(
             f"Note: {count(self.num_outside, 'row')} {verb} inputs far outside the training "
-            f"range, which are replaced by its nearest limits: {listing(names)}.",
+            f"range, which are replaced by the nearest limit: {listing(names)}.",
             quiet,
         )
 
@@ -157,7 +157,7 @@ def write_model(path: Path, model: Model) -> None:
     """Write a model to a file, whole or not at all; if that fails, keep it elsewhere.
 
     Raises:
-        Refusal: If the model is not in the file, with the reason and where it is instead.
+        Refusal: If the file could not be written; says why and where the model is instead.
     """
     try:
         _write(path, model)
@@ -182,7 +182,7 @@ def _write(path: Path, model: Model) -> None:
 
 
 def _kept_elsewhere(name: str, model: Model) -> Path | None:
-    """Where a model was written that could not be written in its place; None if nowhere."""
+    """Write the model to another folder; return the path, or None if that failed everywhere."""
     for place in (tempfile.gettempdir, Path.home):
         with contextlib.suppress(Exception):
             folder = Path(tempfile.mkdtemp(prefix="bbalpha-", dir=place()))
@@ -196,13 +196,13 @@ def _kept_elsewhere(name: str, model: Model) -> Path | None:
 
 
 def read_model(path: Path) -> Model:
-    """The model in a file, which is not trusted."""
+    """The model in a file, whose contents are checked because they are not trusted."""
     with refusing(OSError, ValueError):
         estimator, table = estimator_file.read(path, CLASSES)
     if table is None:
         raise Refusal(
             f"{path} was saved from Python, so it does not say how columns become features; this "
-            "command needs a model that bbalpha fit has written."
+            "command needs a model file written by bbalpha fit."
         )
     try:
         return _checked_model(estimator, table)

@@ -21,19 +21,19 @@ from bbalpha.tables.messages import quote
 
 LEVEL = 0.9  # of the intervals whose coverage is measured
 SEED = 0  # of the draws of new targets
-NUM_DRAWS = 2**23  # of new targets in all, for the CRPS, which has no closed form
-FEWEST_DRAWS, MOST_DRAWS = 100, 1000  # of each row
-NUM_SHIFTS = 4  # pairs that a draw makes with later ones; more hardly lower the variance
+NUM_DRAWS = 2**23  # new targets over all rows, for the CRPS, which has no closed form
+FEWEST_DRAWS, MOST_DRAWS = 100, 1000  # new targets per row
+NUM_SHIFTS = 4  # later draws that each draw is paired with; more hardly lower the variance
 
 
 class NumberOutcomes(NamedTuple):
-    """What a model of numbers said about targets that are known, one number per row.
+    """Predictions and scores of numeric targets, one number per row.
 
     Attributes:
         mean: The predictive mean.
         log_densities: The predictive log-density of the target.
-        below: The probability of a smaller target.
-        up_to: The probability of a target as small or smaller: the same, except for counts.
+        below: The predictive probability of a smaller target.
+        up_to: The predictive probability of a target no larger: the same, except for counts.
         crps: The continuous ranked probability score.
     """
 
@@ -55,11 +55,11 @@ class NumberOutcomes(NamedTuple):
 
 
 class ClassOutcomes(NamedTuple):
-    """What a model of classes said about labels that are known.
+    """Predictions and scores of labels.
 
     Attributes:
-        probabilities: Of every row and class.
-        log_densities: The log-probability of every label.
+        probabilities: The probability of every class, for every row.
+        log_densities: The log-probability of every true label.
     """
 
     probabilities: np.ndarray
@@ -72,7 +72,7 @@ Outcomes = NumberOutcomes | ClassOutcomes
 def outcomes_of(
     model: Model, features: np.ndarray, targets: np.ndarray, show: bool = False
 ) -> Outcomes:
-    """What the model said about the targets, from one pass over the draws of the weights."""
+    """Predictions and scores of these rows, from one pass over the draws of the weights."""
     if model.target.task == "classification":
         found = in_parts(model.probabilities_and_scores, features, targets, show=show)
         return ClassOutcomes(*found)
@@ -83,7 +83,7 @@ def outcomes_of(
 
 
 def _check_near(model: Model, targets: np.ndarray) -> None:
-    """Refuse a target that is no number in the units and the precision of the network."""
+    """Refuse a target that overflows in the units and the precision of the network."""
     posterior, units = model.estimator.posterior_, model.estimator.target_units_
     with np.errstate(over="ignore"):
         sizes = np.abs(units.transform(targets[:, None])[:, 0])
@@ -119,7 +119,7 @@ def levels_needed(pit: np.ndarray) -> np.ndarray:
 
 
 def interval(level: float) -> tuple[float, float]:
-    """The levels of the quantiles between which a central interval lies."""
+    """The levels of the two quantiles that bound a central interval."""
     return (1 - level) / 2, (1 + level) / 2
 
 

@@ -1,4 +1,4 @@
-"""Streaming: a table of any length in, its predictions out, a part at a time."""
+"""Streaming predictions: a table of any length is read and predicted one part at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -17,14 +17,14 @@ from bbalpha.tables.stream import TableStream
 
 
 class Wishes(NamedTuple):
-    """What the options of `bbalpha predict` say.
+    """The options of `bbalpha predict`.
 
     Attributes:
         levels: Quantiles to predict, if the target is a number.
-        id: The column that names the rows, if it is not the one in training.
-        unknown: What to do with a text that the training table did not have.
+        id: The column that names the rows, if it is not the one named in training.
+        unknown: What to do with a text that did not occur in training.
         spreadsheet: Whether to put an apostrophe before texts that a spreadsheet would run.
-        quiet: Whether to show neither remarks nor a progress bar.
+        quiet: Whether to show neither notes nor a progress bar.
     """
 
     levels: Sequence[float]
@@ -35,12 +35,12 @@ class Wishes(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a part of a table says.
+    """One part of a table, encoded.
 
     Attributes:
         features: The inputs of the model.
-        ids: The names of the rows, if they have any.
-        rows: What remarks are about, unless another part has it.
+        ids: The names of the rows, if there is an ID column.
+        rows: The encoded rows with their remarks; None if another part carries them.
     """
 
     features: np.ndarray
@@ -49,7 +49,7 @@ class Inputs(NamedTuple):
 
 
 class UndecidedError(Exception):
-    """The parts of a table were not read as the whole of it would be."""
+    """The parts of a table may have been read differently from the whole table."""
 
 
 def predict_stream(
@@ -57,15 +57,15 @@ def predict_stream(
 ) -> None:
     """Predict every row, and write the predictions.
 
-    The whole table decides how a column is written, and which row a message names. If its parts
-    disagree, or if one of them is refused, the table is read whole instead.
+    How a column is read, and which row a message names, depends on the whole table. If the parts
+    disagree about a column, or if one of them is refused, the table is read whole instead.
 
     Args:
         model: The model.
         stream: The table.
         wishes: The options.
-        opened: Makes a context with a function that writes some rows. What it wrote counts only if
-            the context ends without an error.
+        opened: Opens the output: a context manager that yields a function to write some rows. The
+            rows are kept only if the context ends without an error.
     """
     id_of(model, stream.names, wishes.id)
     with refusing(TableError):
@@ -101,7 +101,7 @@ def _predict(
 
 
 def _parts(model: Model, stream: TableStream, wishes: Wishes) -> Iterator[Inputs]:
-    """The inputs of a part after the other."""
+    """The inputs, one part after the other."""
     kinds = set()
     for part in stream.parts(ends_of_parts(stream.num_rows)):
         try:
@@ -116,7 +116,7 @@ def _parts(model: Model, stream: TableStream, wishes: Wishes) -> Iterator[Inputs
 
 
 def _whole(model: Model, stream: TableStream, wishes: Wishes) -> Iterator[Inputs]:
-    """The same, from a table that is read at once."""
+    """The same parts, cut from a table that is read whole."""
     table = stream.whole()
     rows, ids = model.read(table, wishes.unknown, wishes.id), ids_of(model, table, wishes.id)
     for start, end in pairwise(ends_of_parts(stream.num_rows)):

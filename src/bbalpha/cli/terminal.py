@@ -1,4 +1,4 @@
-"""The terminal: facts and tables with style, drawn by rich."""
+"""Facts and tables for a terminal, styled by rich; `printing` is the plain counterpart."""
 
 from collections.abc import Mapping, Sequence
 

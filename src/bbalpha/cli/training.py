@@ -1,4 +1,4 @@
-"""Training: a model fitted to a table and written to a file, and what there is to say about it."""
+"""Training for `fit` and `explore`: fit a model to a table, write it, and report the result."""
 
 import math
 import signal
@@ -28,23 +28,24 @@ from bbalpha.posterior import FitInfo
 
 
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
-    """A model for the table, not fitted yet."""
+    """An unfitted model for the table."""
     estimator = ESTIMATORS[table.target.task](**settings)
     estimator._choose_likelihood(table.targets.reshape(len(table.targets), -1))
     return Model(estimator, table.encoder, table.target, table.dropped, table.id)
 
 
 def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple[FitInfo, float]:
-    """Fit the model to the table and write it.
+    """Fit the model to the table and write it to its file.
 
     Args:
         model: The model.
         table: The rows to fit it to.
-        files: The model file, and the folder of checkpoints.
-        judged: Whether the model will be judged, so that the program for it is compiled meanwhile.
+        files: The model file and the checkpoint folder.
+        judged: Whether the model will be judged afterwards; if so, the program for that is
+            compiled during the fit.
 
     Returns:
-        The record of the fit, and the seconds in which programs were compiled.
+        The record of the fit, and the seconds spent compiling.
     """
     rehearsal = rehearsing(model.estimator, table.inputs, table.targets) if judged else None
     compiling = Compiling()
@@ -56,7 +57,7 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
             info = fit_or_refuse(model, table, files.checkpoint)
             if jax.process_index() > 0:  # the first process writes the model
                 raise typer.Exit
-            say_when_leaving(".")  # the file may be there or not
+            say_when_leaving(".")  # from here on, the file may or may not be there
             write_model(files.model, model)
         was_interrupted = arrived() is not None
     say_when_leaving(f"; the model is in {files.model}.")
@@ -69,17 +70,17 @@ def train(model: Model, table: TrainingTable, files: Any, judged: bool) -> tuple
 def fit_or_refuse(
     model: Model, table: TrainingTable, checkpoint: Path | None = None, product: str = "model"
 ) -> FitInfo:
-    """Fit the model to the table; return the record of the fit, which has taken a step.
+    """Fit the model to the table; return the record of the fit, which has at least one step.
 
     Args:
         model: The model.
         table: The rows to fit it to.
-        checkpoint: The folder of checkpoints, if any.
-        product: What the command would have written, for the sentence after Ctrl-C.
+        checkpoint: The checkpoint folder, if any.
+        product: What the command was to write, for the message after Ctrl-C.
     """
     try:
         with refusing(ValueError, OSError), warnings.catch_warnings():
-            # The command says it itself, with its own options.
+            # The command gives these warnings itself, in terms of its own options.
             warnings.filterwarnings("ignore", "fit (was interrupted|did not converge)")
             model.estimator.fit(table.inputs, table.targets, checkpoint=checkpoint)
     except NonFiniteEnergyError as error:
@@ -101,7 +102,7 @@ def fit_or_refuse(
 
 
 def facts_before(data: Path | str, model: Model, num_rows: int) -> dict[str, str]:
-    """What will be fitted to which data."""
+    """The facts printed before a fit: data, target, inputs and network."""
     return {
         "data": f"{data}: {count(num_rows, 'row')}",
         "target": target_in_words(model.target.name, model.target.task, model.target.classes),
@@ -118,7 +119,7 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         model: The fitted model.
         table: The rows that it was fitted to.
         files: The files of the fit.
-        judged: Whether to compare it with simpler models.
+        judged: Whether to compare the model with simpler ones.
     """
     posterior, verdict = model.estimator.posterior_, None
     curve = model.estimator.alpha_curve_

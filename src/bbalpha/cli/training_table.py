@@ -22,12 +22,12 @@ from bbalpha.tables import (
 from bbalpha.tables.files import select_rows
 from bbalpha.tables.messages import check_has_column
 
-NUM_SCORED = 5000  # training rows that are scored and drawn; all rows could outlast the fit
+NUM_SCORED = 5000  # training rows to score and draw; all rows could take longer than the fit
 
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table as an estimator takes it, and how it was encoded.
+    """A table in the form that an estimator takes, and how it was encoded.
 
     Attributes:
         encoder: How the input columns become features.
@@ -35,7 +35,7 @@ class TrainingTable:
         dropped: Columns that were left out.
         inputs: The features of every row.
         targets: The target of every row: numbers, or labels as text.
-        id: The column that names the rows, which is also among the dropped ones; None without.
+        id: The column that names the rows, which is also among the dropped ones, or None.
     """
 
     encoder: Encoder
@@ -54,16 +54,16 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class Intake:
-    """What the options say about a table.
+    """The options that say how to read a table.
 
     Attributes:
         target: The column to predict.
-        task: "regression", "classification" or None to let the target decide.
+        task: "regression", "classification", or None to decide by the target's values.
         text: Columns to treat as text.
         drop: Columns to leave out.
         id: The column that names the rows, if any.
-        missing: Texts that mark missing cells, besides the usual ones.
-        dayfirst: Whether the day comes first in dates; None to let each column decide.
+        missing: Texts that mark missing cells, in addition to the usual ones.
+        dayfirst: Whether the day comes first in dates; None to decide by each column's values.
         skip_missing_target: Whether to leave out rows without a target.
     """
 
@@ -92,28 +92,28 @@ def intake(
     dayfirst: bool | None,
     skip_missing_target: bool,
 ) -> Intake:
-    """The values of the options of `bbalpha fit` about the table."""
+    """The options of `bbalpha fit` that are about the table, as an `Intake`."""
     tokens = missing_tokens(missing)
     columns = tuple(text or ()), tuple(drop or ()), id
     return Intake(target, task, *columns, tokens, dayfirst, skip_missing_target)
 
 
 class NewRows(NamedTuple):
-    """Rows that a model is not fitted to, encoded as the training rows are."""
+    """Rows that a model is not fitted to, encoded like the training rows."""
 
     inputs: np.ndarray
     targets: np.ndarray
 
 
 def read_training_table(data: Path | str, intake: Intake, quiet: bool = False) -> TrainingTable:
-    """Read a file and encode it as the options say; refuse it if that is not possible."""
+    """Read a file and encode it as the options say; refuse a file that does not allow that."""
     return read_training_table_and_frame(data, intake, quiet)[0]
 
 
 def read_training_table_and_frame(
     data: Path | str, intake: Intake, quiet: bool = False
 ) -> tuple[TrainingTable, Any]:
-    """`read_training_table`, and the rows as they stand in the file."""
+    """The result of `read_training_table`, and the rows as they are in the file."""
     frame, target = _read(data, intake, quiet)
     return _encoded(frame, target, intake), frame
 
@@ -121,14 +121,14 @@ def read_training_table_and_frame(
 def read_split_table(
     data: Path | str, intake: Intake, share: float, seed: int, quiet: bool = False
 ) -> tuple[TrainingTable, NewRows | None]:
-    """Read a file, hold out a share of its rows, and encode both by what the others hold.
+    """Read a file and hold out a share of its rows; the encoding is learned from the other rows.
 
     Args:
         data: The file.
-        intake: What the options say about it.
-        share: How much to hold out, at least one row; nothing if it is 0.
-        seed: Randomness of the choice.
-        quiet: Whether to say nothing about rows without a target.
+        intake: The options about the table.
+        share: The share to hold out, at least one row; 0 holds out nothing.
+        seed: Seed for the choice of rows.
+        quiet: Whether to print no note about rows without a target.
     """
     frame, target = _read(data, intake, quiet)
     if share == 0:
@@ -148,7 +148,7 @@ def read_split_table(
 
 
 def _read(data: Path | str, intake: Intake, quiet: bool) -> tuple[Any, Target]:
-    """The rows of a file and the target, as the options say."""
+    """The rows of a file and the target, read as the options say."""
     for flag, names in (("--drop", intake.drop), ("--id", (intake.id,))):
         if intake.target in names:
             raise Refusal(f"{flag} must not name the target; got {intake.target!r}.")
@@ -165,7 +165,7 @@ def _read(data: Path | str, intake: Intake, quiet: bool) -> tuple[Any, Target]:
 
 
 def _encoded(frame: Any, target: Target, intake: Intake) -> TrainingTable:
-    """The rows as an estimator takes them."""
+    """The rows in the form that an estimator takes."""
     with refusing(TableError):
         targets = labels_of(target, target.encode(frame))
         encoder, inputs = Encoder.learn_and_encode(
@@ -179,7 +179,7 @@ def _encoded(frame: Any, target: Target, intake: Intake) -> TrainingTable:
 
 
 def labels_of(target: Target, encoded: np.ndarray) -> np.ndarray:
-    """Encoded targets as an estimator takes them: classes as text, numbers as they are."""
+    """Encoded targets in the form that an estimator takes: classes as text, numbers unchanged."""
     if target.task == "regression":
         return encoded
     return np.array(target.classes, dtype=object)[encoded]
@@ -204,5 +204,5 @@ def check_likelihood(name: str | None, names: Sequence[str], table: TrainingTabl
 
 
 def output_name(data: Path | str, suffix: str) -> Path:
-    """The name of a model file or a page: the name of the table, with another suffix."""
+    """The default name of a model file or a page: the name of the table with another suffix."""
     return Path(f"{name_of_source(data)}{suffix}")
