@@ -57,10 +57,10 @@ def test_the_best_power_is_chosen_and_compared_with_zero(offsets, chosen, reason
 
 def test_few_rows_choose_nothing_and_folds_are_said():
     few = curve_of({0.0: 0.0, 0.5: 0.5}, num_rows=9)
-    assert (few.chosen, few.reason) == (0.0, "9 rows are too few to choose a power by.")
+    assert (few.chosen, few.reason) == (0.0, "9 rows are too few to choose a power.")
     folded = curve_of({0.0: 0.0, 0.5: 0.5}, folds=5)
     assert folded.chosen == 0.5
-    assert folded.reason.endswith("they were left out by fitting again, in 5 folds.")
+    assert folded.reason.endswith("the model was refitted without them, in 5 folds.")
 
 
 def test_shares_of_a_mixture_maximize_the_score_of_left_out_rows():

@@ -107,7 +107,7 @@ def test_few_rows_get_alpha_zero_and_a_sentence(table, calls):
     few = table._replace(inputs=table.inputs[:9], numbers=table.numbers[:9])
     model = tuned(few)
     assert calls == [(0.0, 20)]
-    assert model.alpha_curve_.reason == "9 rows are too few to choose a power by."
+    assert model.alpha_curve_.reason == "9 rows are too few to choose a power."
     light = bb.BBAlphaRegressor(**SETTINGS, max_epochs=5)
     light.fit(table.inputs, table.numbers, sample_weight=np.full(64, 0.1))
     assert float(light.posterior_.alpha) == 0.0  # 6.4 data points, whose energy has no bound at 7

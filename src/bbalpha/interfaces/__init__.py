@@ -1,1 +1,1 @@
-"""Interfaces for users of other libraries: scikit-learn estimators."""
+"""Interfaces to other libraries: scikit-learn estimators, NumPyro, ArviZ and MLflow."""

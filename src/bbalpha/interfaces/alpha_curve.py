@@ -1,4 +1,7 @@
-"""The curve of α: how well training rows are predicted without them, and the power to take."""
+"""`AlphaCurve`: how well left-out training rows are predicted at several powers α.
+
+`tuning` computes the scores. The curve says which power, or which mixture of powers, to use.
+"""
 
 import dataclasses
 import math
@@ -11,11 +14,11 @@ from jaxtyping import Float64
 
 from bbalpha.interfaces.limits import LARGEST_ALPHA
 
-MOST_POWERS = 100  # of a curve in a file
-FEWEST_ROWS = 10  # to choose a power by
-LEAST_SHARE = 0.01  # of a power in a stacked model
-NUM_UPDATES, TOLERANCE = 2000, 1e-7  # of the shares; nats per row that are still to be gained
-ROUNDING = 1e-6  # of the sum of the shares
+MOST_POWERS = 100  # in a curve that is read from a file
+FEWEST_ROWS = 10  # needed to choose a power
+LEAST_SHARE = 0.01  # of a power in a stacked model; smaller shares are dropped
+NUM_UPDATES, TOLERANCE = 2000, 1e-7  # of the shares; stop when so few nats per row can be gained
+ROUNDING = 1e-6  # allowed in the sum of the shares
 
 PerRow = Float64[np.ndarray, " rows"]
 
@@ -26,15 +29,16 @@ class AlphaCurve:
 
     Attributes:
         alphas: The powers, in ascending order.
-        scores: The mean score at each, from `leave_one_out`; higher is better.
-        standard_errors: Of these means, as estimates for all rows like these.
-        behind: How far each is behind the best.
-        behind_errors: Standard errors of that, which are smaller because the rows are the same.
-        num_rows: How many rows were compared: those that can be left out without fitting again.
-        folds: If too few can, the number of folds in which rows were left out by fitting again;
+        scores: The mean score at each power, from `leave_one_out`; higher is better.
+        standard_errors: The standard error of each score, as an estimate for new rows like these.
+        behind: How far each score is behind the best.
+        behind_errors: The standard error of each difference; it is smaller, because all powers are
+            scored on the same rows.
+        num_rows: Number of rows that were scored: those that can be left out without refitting.
+        folds: If too few rows can, the number of folds in which rows were left out by refitting;
             otherwise 0.
-        weights: The share of each power in a stacked model; empty if a single one was chosen.
-        gain: How much better the stacked model predicts left-out rows than the best power.
+        weights: The share of each power in a stacked model; empty if a single power was chosen.
+        gain: How much better the stacked model predicts left-out rows than the best power does.
 
     >>> curve = bb.AlphaCurve(
     ...     alphas=(0.0, 0.5),
@@ -60,7 +64,7 @@ class AlphaCurve:
 
     @classmethod
     def of(cls, scores: Mapping[float, PerRow], weights: PerRow, folds: int = 0) -> "AlphaCurve":
-        """The curve of the scores of the same rows at every power."""
+        """The curve of these scores, which are of the same rows at every power."""
         alphas = tuple(sorted(scores))
         found = np.array([scores[alpha] for alpha in alphas])
         best = found[np.argmax(found @ weights)]
@@ -69,10 +73,10 @@ class AlphaCurve:
 
     @classmethod
     def from_json(cls, described: Any) -> "AlphaCurve":
-        """The curve that `to_json` described, if its numbers can be those of one.
+        """The curve that `to_json` described.
 
         Raises:
-            ValueError: If they cannot.
+            ValueError: If the numbers cannot be those of a curve.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(described, dict) or sorted(described) != sorted(names):
@@ -97,10 +101,10 @@ class AlphaCurve:
         return cls(*fields)
 
     def stacked(self, scores: Mapping[float, PerRow], weights: PerRow) -> "AlphaCurve":
-        """The curve with the shares of a stacked model, made of the same scores.
+        """The curve with the shares of a stacked model, computed from the same scores.
 
-        Shares below one percent are dropped. Where powers cannot be told apart by leaving rows out,
-        the chosen one has all.
+        Shares below one percent are dropped. If there are too few rows to tell the powers apart,
+        the chosen power gets the whole share.
         """
         found = np.array([scores[alpha] for alpha in self.alphas])
         if self.is_reliable:
@@ -142,13 +146,13 @@ class AlphaCurve:
 
     @property
     def reason(self) -> str:
-        """Why that power, or that mixture of powers, was chosen, as a sentence."""
+        """A sentence that says why this power, or this mixture of powers, was chosen."""
         if not self.is_reliable:
-            return f"{self.num_rows} rows are too few to choose a power by."
+            return f"{self.num_rows} rows are too few to choose a power."
         if len(self.alphas) == 1:
             return "No other value was tried."
         return self._comparison + (
-            f" Single rows matter so much that they were left out by fitting again, in "
+            f" Single rows matter so much that the model was refitted without them, in "
             f"{self.folds} folds."
             if self.folds
             else ""
@@ -167,7 +171,7 @@ class AlphaCurve:
 
     @property
     def _comparison(self) -> str:
-        """Why the chosen is better than the others, as a sentence."""
+        """A sentence that compares the chosen power, or mixture, with the others."""
         best = self.best
         if len(self.weights) == 0 or len(self.members) == 1:
             rival = max((a for a in self.alphas if a != best), key=self._score)
@@ -195,13 +199,13 @@ def stacking_weights(
 ) -> Float64[np.ndarray, " alphas"]:
     """The shares w that maximize Σₙ log Σₖ wₖ exp(scoreₖₙ), by expectation maximization.
 
-    The sum is concave in w. An update multiplies a share by the average responsibility of its power
-    per unit of share. At the optimum no such factor exceeds 1, and the logarithm of the largest
-    bounds what is still to be gained.
+    The sum is concave in w. An update multiplies each share by the average responsibility of its
+    power, divided by the share. At the optimum no such factor exceeds 1; until then, the logarithm
+    of the largest factor bounds the nats per row that can still be gained.
 
     Args:
-        scores: Log-densities of rows that are left out.
-        weights: How many data points each row is.
+        scores: Log-densities of left-out rows.
+        weights: How many data points each row stands for.
     """
     densities = np.exp(scores - scores.max(axis=0))
     parts = weights / weights.sum()

@@ -1,4 +1,4 @@
-"""Posteriors for ArviZ: `to_arviz` makes what its plots, summaries and comparisons work on."""
+"""`to_arviz`: a posterior in the form that ArviZ's plots, summaries and comparisons take."""
 
 from typing import Any
 
@@ -30,27 +30,27 @@ def to_arviz(
     posterior_predictive: dict[str, Any] | None = None,
     observed_data: dict[str, Any] | None = None,
 ) -> Any:
-    """The draws of a fit as ArviZ takes them: `InferenceData` in 0.23, `DataTree` from 1.0 on.
+    """The draws of a fit as an ArviZ object: `InferenceData` in 0.23, `DataTree` from 1.0 on.
 
-    There is one chain of independent draws. Draws of q are not draws of the exact posterior, so
-    `az.loo` is as good as q is; `posterior.diagnose` tells.
+    There is one chain of independent draws. They are draws of q, not of the exact posterior, so
+    `az.loo` is only as good as q; `posterior.diagnose` tells how good that is.
 
     Args:
-        fitted: a posterior of `bb.fit`, `posterior.reweighted(…)`, an estimator, or what
-            `bbalpha.interfaces.numpyro` returns.
-        X: the rows that an estimator was fitted to, or others.
-        y: their targets.
+        fitted: a posterior from `bb.fit`, the result of `posterior.reweighted(…)`, an estimator, or
+            a posterior from `bbalpha.interfaces.numpyro`.
+        X: for an estimator, the inputs of the rows to score and predict.
+        y: for an estimator, their targets.
         key: randomness of the draws.
-        num_samples: how many draws.
-        log_likelihood: for a posterior of `bb.fit`, the function that was given to it.
+        num_samples: number of draws.
+        log_likelihood: for a posterior from `bb.fit`, the function that was given to `fit`.
         data: for such a posterior, the data whose log-likelihoods to store.
         posterior_predictive: for such a posterior, draws of new data by name, each an array of
-            `num_samples` draws; `posterior.predict` with the same key has the same parameters.
-        observed_data: for such a posterior, the data that they are to be compared with, by name.
+            `num_samples` draws. `posterior.predict` with the same key uses the same parameters.
+        observed_data: for such a posterior, the data to compare these draws with, by name.
 
     Returns:
-        The groups posterior, log_likelihood, posterior_predictive and observed_data, as far as
-        there is what they need.
+        The groups posterior, log_likelihood, posterior_predictive and observed_data, as far as the
+        arguments allow.
 
     Raises:
         ImportError: if ArviZ is missing or too old.
@@ -80,7 +80,7 @@ def to_arviz(
     elif isinstance(fitted, Estimator):
         attributes["alpha"] = float(fitted.posterior_.alpha)
         groups = _of_estimator(fitted, X, y, key, num_samples)
-    elif type(fitted).__name__ == "ModelPosterior":  # named, so that NumPyro is not needed here
+    elif type(fitted).__name__ == "ModelPosterior":  # by name, so that NumPyro is not needed here
         groups = fitted.groups(num_samples, key=key)
     else:
         raise TypeError(
@@ -94,7 +94,7 @@ def to_arviz(
 def _of_posterior(
     posterior: Posterior, log_likelihood: Any, data: PyTree, key: Array, num_samples: int
 ) -> Groups:
-    """The draws of a posterior and, if there is the function, the log-likelihoods of the data."""
+    """The draws of a posterior and, if `log_likelihood` is given, log-likelihoods of the data."""
     groups = {"posterior": _by_name(posterior.sample(num_samples, key=key))}
     if (log_likelihood is None) != (data is None):
         raise ValueError(
@@ -142,7 +142,7 @@ def _by_name(draws: PyTree) -> dict[str, Array]:
 
 
 def _check_draws(groups: Groups, num_samples: int) -> None:
-    """Raise unless all draws of predictions are as many as those of the posterior."""
+    """Raise unless there are as many predictive draws as draws of the posterior."""
     for name, values in groups.get("posterior_predictive", {}).items():
         if np.shape(values)[:1] != (num_samples,):
             raise ValueError(

@@ -1,8 +1,9 @@
-"""A likelihood whose logarithmic outputs cannot explode far from the training rows.
+"""A likelihood whose rates and variances cannot explode far from the training rows.
 
-A rate or a variance is the exponential of an output of the network. Averaged over the posterior,
-one draw in a thousand with a large output would decide the mean. Beyond a limit the output
-therefore grows like a logarithm, and the rate or variance only linearly.
+A rate or a variance is the exponential of an output of the network. In an average over the
+posterior, a single draw in a thousand with a large output would decide the mean. Beyond a limit,
+the output is therefore compressed to its logarithm, so that the rate or variance grows only
+linearly.
 """
 
 import equinox as eqx
@@ -61,7 +62,7 @@ class Bounded(eqx.Module):
         return self.likelihood.survival(self.bounded(outputs), targets)
 
     def bounded(self, outputs: Outputs) -> Outputs:
-        """The outputs, compressed beyond the limits; value and slope have no jump there."""
+        """The outputs, compressed beyond the limits, where value and slope stay continuous."""
         ones = (1,) * (outputs.ndim - 1)
         lower, upper = (
             jax.lax.stop_gradient(limit).reshape(*ones, -1) for limit in (self.lower, self.upper)

@@ -1,9 +1,10 @@
-"""Calibration on rows that are left out: whether a model is as sure as it may be, and the repair.
+"""`Calibration`: tests on left-out rows of whether a model is as certain as it should be.
 
-For numbers, Uₙ = F₋ₙ(yₙ), the probability of a smaller target if row n is left out, is uniform for
-a calibrated model; a central interval of level p covers yₙ where |2Uₙ − 1| ≤ p. For classes, the
-probability of the predicted class is how often it is right. All tests are two-sided and exact or
-simulated, but rows that are left out in turn are only nearly independent.
+For numbers, Uₙ = F₋ₙ(yₙ) is the predicted probability of a smaller target when row n is left out.
+In a calibrated model, U is uniform, and the central interval of level p covers yₙ where
+|2Uₙ − 1| ≤ p. For classes, the probability of the predicted class should equal the share of rows
+where it is right. All tests are two-sided and either exact or simulated; they treat the rows, each
+left out in turn, as independent, which is nearly true. `repair` changes a model that fails.
 """
 
 import dataclasses
@@ -18,8 +19,8 @@ from scipy.special import bdtr, erfc, kolmogorov
 from bbalpha.interfaces.without import RowsLeftOut
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the intervals whose coverage is tested
-NUM_BINS = 10  # of the histogram of U, and of probabilities
-NUM_TABLES = 1000  # of labels that are simulated
+NUM_BINS = 10  # in the histogram of U, and of probabilities
+NUM_TABLES = 1000  # simulated tables of labels
 MOST_NUMBERS = 100  # in a file
 SIGNIFICANCE = 0.01  # of all tests together
 
@@ -28,20 +29,20 @@ Rows = Float64[np.ndarray, " rows"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a model is calibrated on rows that are left out; `print` shows it.
+    """How well a model is calibrated on left-out rows; `print` shows a summary.
 
     Attributes:
-        levels: Of central intervals; none for classes.
-        covered: The share of targets in the interval of each level.
+        levels: The levels of the central intervals; empty for classes.
+        covered: The share of targets inside the interval of each level.
         confidence: For classes, the mean probability of the predicted class; for numbers NaN.
-        accuracy: For classes, how often that class is right; for numbers NaN.
+        accuracy: For classes, how often the predicted class is right; for numbers NaN.
         error: For classes, the expected calibration error over ten bins. For numbers, the mean
-            distance of the shares from their levels.
+            distance of `covered` from `levels`. Lower is better.
         histogram: The share of rows in each tenth of U, or of the probability of the predicted
             class.
-        p_values: The name of every test and the probability of a result as far off.
-        num_rows: How many rows were left out.
-        factor: By how much the spread of predictions was multiplied because of these rows.
+        p_values: For every test by name, the probability of a result at least as far off.
+        num_rows: Number of rows that were left out.
+        factor: The factor by which the spread of predictions was multiplied because of these rows.
 
     >>> import numpy as np
     >>> outcomes = bb.Calibration.of_numbers(np.linspace(0.005, 0.995, 100))
@@ -61,10 +62,10 @@ class Calibration:
 
     @classmethod
     def of(cls, found: RowsLeftOut, labels: np.ndarray | None) -> "Calibration":
-        """The calibration of predictions of rows that were left out, of classes if labelled."""
+        """The calibration of the predictions for left-out rows; with labels, that of classes."""
         if labels is not None:
             return cls.of_classes(found.mean, labels)
-        # Of counts, a random point of the step makes U uniform.
+        # For counts, F jumps at yₙ; a random point of the jump makes U uniform.
         part = np.random.default_rng(0).random(found.below.shape)
         return cls.of_numbers(found.below + part * (found.up_to - found.below))
 
@@ -93,7 +94,7 @@ class Calibration:
 
     @classmethod
     def of_classes(cls, probabilities: np.ndarray, labels: np.ndarray) -> "Calibration":
-        """The calibration of probabilities of classes, given the numbers of the right ones."""
+        """The calibration of the probabilities of classes, given the numbers of the true ones."""
         sure = np.minimum(probabilities.max(axis=1), 1.0)
         right = probabilities.argmax(axis=1) == labels
         bins = np.minimum((sure * NUM_BINS).astype(int), NUM_BINS - 1)
@@ -119,10 +120,10 @@ class Calibration:
 
     @classmethod
     def from_json(cls, described: Any) -> "Calibration":
-        """The calibration that `to_json` described, if its numbers can be those of one.
+        """The calibration that `to_json` described.
 
         Raises:
-            ValueError: If they cannot.
+            ValueError: If the numbers cannot be those of a calibration.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(described, dict) or set(described) != {*names, "is_calibrated"}:
@@ -146,11 +147,11 @@ class Calibration:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether no test fails, at one percent for all of them together."""
+        """Whether all tests pass, at a significance of one percent for all of them together."""
         return min(self.p_values.values()) * len(self.p_values) >= SIGNIFICANCE
 
     def to_json(self) -> dict[str, Any]:
-        """All numbers, and whether the model passes; NaN is null."""
+        """All numbers, and whether the model passes the tests; NaN becomes null."""
         found = dataclasses.asdict(self)
         plain = {name: list(x) if isinstance(x, tuple) else x for name, x in found.items()}
         if self.levels:
@@ -193,7 +194,7 @@ def _binomial_test(hits: np.ndarray, level: float) -> float:
 
 
 def _uniform_test(below: Rows) -> float:
-    """The test of Kolmogorov and Smirnov, with Stephens' correction for few rows."""
+    """The Kolmogorov-Smirnov test, with Stephens' correction for few rows."""
     number, ordered = len(below), np.sort(below)
     steps = np.arange(number + 1) / number
     distance = max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max())

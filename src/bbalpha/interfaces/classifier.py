@@ -1,4 +1,4 @@
-"""The scikit-learn classifier: classes and their predictive probabilities."""
+"""`BBAlphaClassifier`, the scikit-learn classifier: classes and their probabilities."""
 
 import reprlib
 from typing import Any
@@ -31,7 +31,7 @@ KINDS = {
     "T": (np.dtypes.StringDType(), str),
 }
 
-LOGIT_SCALE = 4.0  # prior deviation of what all hidden units contribute to a logit
+LOGIT_SCALE = 4.0  # prior deviation of the contribution of all hidden units to a logit
 BLOCK = 32  # draws whose probabilities are added in float32
 
 
@@ -44,12 +44,12 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     Attributes:
         posterior_: The `Posterior` of the weights, for standardized inputs.
         classes_: The labels, in the order of the columns of `predict_proba`.
-        input_units_: Mean, scale and limits of each column of the inputs.
-        alpha_curve_: The `AlphaCurve` by which `alpha="tuned"` was chosen, or None.
+        input_units_: Mean, scale and limits of each input column.
+        alpha_curve_: The `AlphaCurve` from which "tuned" or "stacked" chose, or None.
         calibration_: The `Calibration` on left-out rows that `calibrate=True` found, or None.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
-        n_features_in_: Number of columns of the inputs.
-        feature_names_in_: Their names, if `fit` got a DataFrame.
+        n_features_in_: Number of input columns.
+        feature_names_in_: The names of the input columns, if `fit` got a DataFrame.
         encoder_: The `TableEncoder` of a DataFrame, or None.
 
     >>> from sklearn.datasets import load_iris
@@ -65,10 +65,10 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     ) -> "BBAlphaClassifier":
         """Learn from one more piece of the data.
 
-        Rows are kept and used again with the next pieces until there are more than `memory_size`,
-        so many small pieces give the same result as one `fit`. Then they are forgotten, and their
-        posterior becomes the prior of the next pieces by Bayes' rule: every row counts once, and a
-        row given twice counts twice. The first piece determines the units.
+        Rows are kept and trained on again with the next pieces, so that many small pieces give the
+        same result as one `fit`. Once there are more than `memory_size` rows, they are forgotten,
+        and their posterior becomes the prior for the next pieces by Bayes' rule: every row counts
+        once, and a row given twice counts twice. The first piece determines the units.
 
         Args:
             X: Inputs.
@@ -109,13 +109,13 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of new labels, of shape (rows, n_samples).
 
-        Each draw has its own weights, shared by all rows.
+        Each draw has its own weights, which all rows share.
         """
         draws = self._draws(X, n_samples, random_state)
         return self.classes_[draws.reshape(draws.shape[:2]).T]
 
     def decompose(self, X: Any) -> Uncertainty:
-        """The entropy of every row's label, split into noise and uncertainty about the weights."""
+        """The entropy of every row's label, split into noise and weight uncertainty."""
         total, aleatoric = self._summary(X, entropies)
         return Uncertainty(total, aleatoric, np.maximum(total - aleatoric, 0))
 
@@ -201,8 +201,8 @@ def _probabilities(likelihood: Likelihood, outputs: Array) -> Array:
 def _partial_sums(likelihood: Likelihood, outputs: Array) -> Array:
     """Sums of the probabilities over blocks of draws, of shape (rows, blocks, classes).
 
-    The last sum is left to float64. In float32 it would be off by up to 1.3e-7, by an amount that
-    depends on how many rows share the program.
+    The caller adds the blocks in float64. In float32, the sum would be off by up to 1.3e-7, and by
+    how much would depend on how many rows share the program.
     """
     padding = [(0, -len(outputs) % BLOCK), (0, 0), (0, 0)]
     padded = jnp.pad(_probabilities(likelihood, outputs), padding)

@@ -1,4 +1,4 @@
-"""The door of the estimators: a DataFrame, a matrix or a list becomes a matrix of numbers."""
+"""The door of the estimators: checks data and turns DataFrames, matrices and lists into numbers."""
 
 import math
 from typing import Any
@@ -11,26 +11,26 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_X_
 from bbalpha.data import as_weights
 
 MOST_CELLS = 2**28  # of a sparse matrix made dense: 2 GiB of float64
-NO_TARGETS = "no_validation"  # as scikit-learn says it; None are targets that were forgotten
+NO_TARGETS = "no_validation"  # scikit-learn's word; None would mean that targets were forgotten
 
 
 def checked(estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool, **rules: Any) -> Any:
     """Inputs, and targets if there are any, as checked arrays.
 
-    A DataFrame goes through the estimator's encoder, which `reset` makes anew. A sparse matrix is
-    made dense.
+    A DataFrame is encoded by the estimator's encoder; with `reset`, by a new one. A sparse matrix
+    is made dense.
 
     Args:
-        estimator: The estimator, whose `encoder_`, `n_features_in_` and `feature_names_in_` are set
-            by `reset` and checked otherwise.
+        estimator: The estimator. Its `encoder_`, `n_features_in_` and `feature_names_in_` are set
+            with `reset` and compared with the data otherwise.
         X: Inputs.
         y: Targets, if there are any.
         reset: Whether these data define the model.
-        rules: Further arguments of scikit-learn's checks of the targets.
+        rules: Further arguments for scikit-learn's checks of the targets.
     """
     try:
         return _checked(estimator, X, y, reset, rules)
-    except OverflowError:  # of Python's float
+    except OverflowError:  # from Python's float
         largest = f"{np.finfo(np.float64).max:.2g}"
         raise ValueError(
             f"X and y must hold numbers up to {largest} in size; got a larger one."
@@ -49,7 +49,7 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool, rules: dict[str, Any])
     if reset:
         estimator.n_features_in_ = encoder.n_features_in_
         vars(estimator).pop("feature_names_in_", None)
-        if hasattr(encoder, "feature_names_in_"):  # whose names are texts
+        if hasattr(encoder, "feature_names_in_"):  # only if all names are texts
             estimator.feature_names_in_ = encoder.feature_names_in_
     if isinstance(y, str) and y == NO_TARGETS:
         return check_array(features, dtype="float64")
@@ -57,9 +57,10 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool, rules: dict[str, Any])
 
 
 def check_real(**arrays: Any) -> None:
-    """Raise if an array, given by its name, holds complex numbers.
+    """Raise if one of the named arrays holds complex numbers.
 
-    scikit-learn's own message repeats the array, and its estimators must begin like this.
+    scikit-learn's own message prints the whole array. Its test suite demands that the message of an
+    estimator begins like the one here.
     """
     for name, array in arrays.items():
         dtype = getattr(array, "dtype", None)
@@ -70,7 +71,7 @@ def check_real(**arrays: Any) -> None:
 
 
 def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """One weight per row, 1 by default; their sum is a number in the precision of jax."""
+    """One weight per row, 1 by default; raise if their sum overflows in the precision of jax."""
     check_real(sample_weight=sample_weight)
     if sample_weight is not None:
         sample_weight = as_weights(sample_weight, "sample_weight")
@@ -89,11 +90,11 @@ def check_numbers(y: Any) -> None:
     """Raise if targets are not numbers; scikit-learn would parse texts such as "3.5".
 
     Raises:
-        ValueError: With the first such value.
+        ValueError: With the first value that is not a number.
     """
     array = np.asarray(y)
     if array.dtype.kind in "biufc" or array.ndim == 0 or array.size == 0:
-        return  # or scikit-learn finds the fault
+        return  # scikit-learn checks the rest
     is_mixed = array.dtype.kind == "O"
     values = (x for x in array.ravel() if not is_mixed or isinstance(x, str | bytes))
     if (wrong := next(values, None)) is not None:
@@ -102,14 +103,14 @@ def check_numbers(y: Any) -> None:
 
 
 def check_labels(y: Any) -> None:
-    """Raise if there is a gap among labels, or a text that numpy would cut.
+    """Raise if a label is missing, or is a text that numpy would truncate.
 
     Raises:
         ValueError: With the first such label and its row.
     """
     labels = y if isinstance(y, list | tuple) else np.asarray(y)
     if isinstance(labels, np.ndarray) and (labels.ndim == 0 or labels.dtype.kind not in "OT"):
-        return  # or scikit-learn finds the fault
+        return  # scikit-learn checks the rest
     for row, label in enumerate(np.ravel(labels) if isinstance(labels, np.ndarray) else labels):
         if label is None:
             raise ValueError(f"y must have a label in every row; got None in row {row}.")
@@ -121,7 +122,7 @@ def check_labels(y: Any) -> None:
 
 
 def _dense(X: Any) -> Any:
-    """A sparse matrix as an array, if that has a reasonable size; other inputs as they are."""
+    """A sparse matrix as an array, if it is not too large; other inputs unchanged."""
     if not issparse(X):
         return X
     cells = math.prod(X.shape)
@@ -134,7 +135,7 @@ def _dense(X: Any) -> Any:
 
 
 def _new_encoder(encoder: Any, X: Any) -> Any:
-    """A new encoder for a DataFrame; None for a matrix or if none is wanted."""
+    """A new encoder for a DataFrame; None for a matrix, or if the settings exclude one."""
     if encoder is None or not hasattr(X, "columns"):
         return None
     try:

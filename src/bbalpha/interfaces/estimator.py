@@ -1,8 +1,9 @@
-"""What the two scikit-learn estimators share: settings, training, and averages over draws.
+"""The base of the two scikit-learn estimators: settings, training, and averages over draws.
 
-An estimator gives `fit` a network on standardized inputs with a likelihood on top. All its
-predictions are averages over the same draws of the weights, so the prediction for a row depends on
-the other rows by no more than rounding: programs for other numbers of rows add up in another order.
+An estimator passes `fit` a network on standardized inputs with a likelihood on top. All its
+predictions are averages over the same draws of the weights. The prediction for a row therefore
+depends on the other rows by no more than rounding: a different number of rows means a different
+compiled program, which may sum in a different order.
 """
 
 from abc import ABC, abstractmethod
@@ -65,9 +66,9 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
     alpha_curve_: AlphaCurve | None = None
     calibration_: Calibration | None = None
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
-    _seed: int  # of the start, the training and the draws for predictions
+    _seed: int  # for the start, the training and the draws for predictions
     _memory: Rows | None  # rows that `partial_fit` keeps
-    _memory_prior: Distribution | None  # the prior of those rows; None for the settings' prior
+    _memory_prior: Distribution | None  # the prior for these rows; None for the settings' prior
 
     def __init__(
         self,
@@ -99,33 +100,36 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         Args:
             hidden_layer_sizes: Units of each hidden layer; `()` makes the model linear.
             activation: "relu", "tanh", "logistic" or "softplus".
-            alpha: The power: 0 is variational Bayes, 1 is like expectation propagation; "auto" is ½
-                from 30 rows on (60 for classes) and 0 for fewer; "tuned" lets `fit` choose between
-                −1 and 1 by leave-one-out on the training rows, which takes about three times as
-                long (see `alpha_curve_`); "stacked" mixes the posteriors at these powers, with the
-                shares that predict left-out rows best; `partial_fit` then goes on at the chosen
-                power or at the one with the largest share.
+            alpha: The power α. A number: 0 is variational Bayes, 1 is like expectation propagation.
+                "auto": ½ from 30 rows on (60 for classes), 0 for fewer. "tuned": `fit` tries 0, ½
+                and 1 and keeps the one that predicts training rows best when they are left out,
+                which takes about three times as long (see `alpha_curve_`). "stacked": `fit` mixes
+                the posteriors at these powers, with the shares that predict left-out rows best.
+                After both, `partial_fit` continues at the chosen power or at the one with the
+                largest share.
             likelihood: The distribution of targets given the outputs of the network.
             encoder: "auto" to encode the columns of a DataFrame as `bbalpha.TableEncoder` does, so
-                that they may hold texts, dates and gaps; None to take numbers only.
-            prior: "scaled" for deviations of 1/√(number of inputs) in each layer and a linear path
-                from the inputs to the outputs; "paper" for a deviation of 1 everywhere and no such
-                path.
+                that they may hold texts, dates and gaps; None to accept numbers only.
+            prior: "scaled" for standard deviations of 1/√(number of inputs) in each layer and a
+                linear path from the inputs to the outputs; "paper" for a standard deviation of 1
+                everywhere and no such path.
             prior_scale: Factor on the prior standard deviations of weights and biases.
-            learn_prior: Learn factors on the prior's variances, for the weights of each hidden unit
-                and for the other weights and biases of each layer; "auto" does so for the scaled
-                prior.
+            learn_prior: Whether to learn factors on the prior's variances: one for the weights of
+                each hidden unit, and others for the remaining weights and biases of each layer.
+                "auto" learns them for the scaled prior only.
             num_samples: Draws of the weights per minibatch, in pairs of opposite noise.
             batch_size: Rows per minibatch.
-            max_epochs: Passes over the data; by default 100, within 5,000 and 10,000 minibatches.
-            learning_rate: A constant rate for Adam; by default 7e-3, which falls to 0 at the end.
+            max_epochs: Passes over the data; by default 100, but never fewer than 5,000 or more
+                than 10,000 minibatches in all.
+            learning_rate: A constant rate for Adam; by default, the rate starts at 7e-3 and falls
+                to 0.
             calibrate: Test the calibration on left-out rows and, if it fails, multiply the noise
                 (or the temperature of classes) by the factor with the best leave-one-out score.
             early_stopping: Hold out rows and stop when their log-likelihood no longer improves.
             validation_fraction: Fraction of the rows to hold out for early stopping.
             patience: Epochs to wait for an improvement.
             num_predictive_samples: Draws of the weights that predictions average over.
-            memory_size: Number of rows that `partial_fit` keeps; see there.
+            memory_size: The most rows that `partial_fit` keeps; see there.
             random_state: Seed, generator or None, as everywhere in scikit-learn.
             warm_start: Let `fit` start from the posterior of the last `fit`, in the same units.
             verbose: Show a progress bar on a terminal.
@@ -158,18 +162,18 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         """Infer the posterior of the weights from a table.
 
         Ctrl-C ends the fit with a warning and keeps the posterior reached so far. If the energy
-        was still falling at the end, scikit-learn's `ConvergenceWarning` says so.
+        was still falling at the end, `fit` gives scikit-learn's `ConvergenceWarning`.
 
         Args:
             X: Inputs, of shape (rows, features); they are standardized internally. A sparse matrix
-                is made dense, if it has at most 2²⁸ cells.
+                is made dense and must have at most 2²⁸ cells.
             y: Targets, one per row (or several, for the regressor).
             sample_weight: How many data points each row stands for; 1 by default.
-            checkpoint: A folder, or a `bb.Checkpoint`, in which to save the fit, so that the same
-                call goes on if it is cut off. Needs a `random_state`.
+            checkpoint: A folder, or a `bb.Checkpoint`, in which to save the fit. If it is cut off,
+                the same call continues it. Needs a `random_state`.
 
         Raises:
-            ValueError: If the data or a setting breaks its rule, with the value.
+            ValueError: If the data or a setting breaks its rule; the message shows the value.
             NonFiniteEnergyError: If the energy stops being finite.
         """
         last = last_posterior(self) if self.warm_start else None
@@ -189,9 +193,9 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
     def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
         """The predictive log-density of each row, in nats and in the units of `y`.
 
-        Higher is better; the mean is the test log-likelihood. Several outputs give one joint
-        density. Without `y`, the density of the prediction itself (the most probable label, the
-        median) tells how certain it is.
+        Higher is better; the mean over test rows is the test log-likelihood. Several outputs have
+        one joint density. Without `y`, this is the density of the prediction itself (the most
+        probable label or the median), which tells how certain the prediction is.
         """
         check_is_fitted(self)
         X, y = self._validated(X, self._most_typical(X) if y is None else y, reset=False)
@@ -206,7 +210,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         return checked_densities(densities)
 
     def outside(self, X: Any) -> np.ndarray:
-        """Whether any input of each row lies beyond the limits, so that predictions clip it.
+        """Whether each row has an input beyond the limits to which predictions clip inputs.
 
         The limits are the ends of the training range, moved outwards by half its width.
         """
@@ -251,14 +255,14 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
 
     @abstractmethod
     def _target_facts(self) -> dict[str, Any]:
-        """What a file must say about the targets besides their units."""
+        """What a file must say about the targets in addition to their units."""
 
     @abstractmethod
     def _restore_targets(self, facts: dict[str, Any]) -> None:
-        """Set what a file says about the targets, or raise."""
+        """Restore the facts that a file holds about the targets, or raise if they are invalid."""
 
     def _update(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> None:
-        """Train on these rows and the kept ones, with the posterior of all others as the prior."""
+        """Train on these rows and the kept ones; the posterior of all other rows is the prior."""
         last = last_posterior(self)
         rows = self._rows(X, y, sample_weight, new_units=last is None)
         if last is None:
@@ -296,7 +300,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
             prior: The prior; by default the one in the settings.
             last: The posterior to start from; by default the start is random.
             checkpoint: Where to save the fit.
-            tunes: Whether to choose the power, if that is to be chosen.
+            tunes: Whether to choose the power, if the settings ask for that.
         """
         if last is None:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -317,7 +321,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)
 
     def _power(self, num_rows: int, last: Posterior | None) -> Any:
-        if self.alpha in (TUNED, STACKED) and last is not None:  # goes on at the chosen power
+        if self.alpha in (TUNED, STACKED) and last is not None:  # continues at the chosen power
             return float(last.alpha)
         if isinstance(self.alpha, str):
             return default_alpha(num_rows, is_classes=hasattr(self, "classes_"))
@@ -328,7 +332,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         return Network(self.input_units_.mean.size, tuple(hidden), self._heads(), self.prior)
 
     def _summary(self, X: Any, function: Callable, *args: Any) -> Any:
-        """`function(likelihood, outputs, *args)` of the outputs of all draws for every row."""
+        """`function(likelihood, outputs, *args)`, given the outputs of all draws for every row."""
         check_is_fitted(self)
         X = checked(self, X, reset=False)
         summary = eqx.Partial(summarized, function, self.posterior_.hyperparams, args)
@@ -354,7 +358,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         most = self._network().rows_at_once(num_samples)
         is_small = len(jax.tree.leaves(rows)[0]) <= most
         result = predict(rows) if is_small else map_rows(predict, rows, most, 0)
-        with np.errstate(invalid="ignore"):  # NaN is for the caller to find
+        with np.errstate(invalid="ignore"):  # the caller checks for NaN
             return jax.tree.map(lambda array: np.asarray(array, np.float64), result)
 
     def _draws(self, X: Any, n_samples: int, random_state: Any) -> np.ndarray:

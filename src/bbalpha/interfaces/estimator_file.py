@@ -1,8 +1,8 @@
-"""Files of fitted estimators: the file of the posterior, with the rest as JSON in its metadata.
+"""Files of fitted estimators: a posterior file with the rest of the estimator as JSON metadata.
 
 `Posterior.load` can read them too. Everything in a file is checked before it is used, and no memory
-is allocated for a number that it merely claims. As a last check, the estimator that was read must
-write exactly the metadata that it was read from.
+is allocated on the strength of a size that the file merely claims. As a last check, writing the
+loaded estimator must reproduce exactly the metadata that were read.
 """
 
 import inspect
@@ -45,17 +45,17 @@ from bbalpha.mixtures import GaussianMixture
 INPUT_UNITS = ("mean", "scale", "lower", "upper")
 TARGET_UNITS = ("mean", "scale")
 ROUNDING = 1e-5  # of weights in 32 bits
-ORTHOGONAL = 1e-6  # how far products of axes may be from those of a rotation
+ORTHOGONAL = 1e-6  # how far products of axes may differ from those of a rotation
 FLAGS = ("calibrate", "early_stopping", "warm_start", "verbose")
-LABEL_BYTES = 2**24  # for an array of text, which gives every label the length of the longest
-LETTER_BYTES = 4  # in such an array
+LABEL_BYTES = 2**24  # for an array of text, in which every label takes the space of the longest
+LETTER_BYTES = 4  # per character of such an array
 
-# Errors that a value of the wrong kind can cause while it is checked.
+# Errors that a value of the wrong kind can cause while it is being checked.
 ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
 
 def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator and, if it was fitted to a table, how the table was encoded.
+    """Write a fitted estimator and, if it was fitted to a table, the encoding of the table.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then left as it was.
@@ -75,11 +75,11 @@ def write(path: str | Path, estimator: Any, table: dict[str, Any] | None = None)
 
 
 def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
-    """The estimator in a file, and how a table was encoded for it, which is not checked yet.
+    """The estimator in a file, and the encoding of its table, which is not checked yet.
 
     Args:
         path: The file.
-        classes: The classes that the estimator may have, by name.
+        classes: The allowed classes of the estimator, by name.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -99,7 +99,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     except ERRORS as error:
         raise model_file.invalid(path, _problem(error)) from None
     estimator.posterior_ = posterior_of_file(arrays, metadata, path, shapes, likelihood)
-    info = {"converged": False} | metadata["info"]  # older files do not say
+    info = {"converged": False} | metadata["info"]  # older files lack it
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)
@@ -114,7 +114,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
 
 
 def _section(estimator: Any) -> dict[str, Any]:
-    """What a file says about an estimator besides its posterior."""
+    """What a file says about an estimator in addition to its posterior."""
     settings = {name: _plain(x) for name, x in estimator.get_params(deep=False).items()}
     settings |= {name: bool(settings[name]) for name in FLAGS}
     seed = settings["random_state"]  # a generator has moved on; the seed it gave is below
@@ -186,9 +186,9 @@ def _settings(kind: type, found: Any) -> dict[str, Any]:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Whether a setting is a flag, a number or None as its default allows."""
+    """Whether a setting is a flag, a number or None, as its default requires."""
     if value is None and isinstance(default, str):
-        return True  # `check_settings` tells
+        return True  # left to `check_settings`
     if value is None or isinstance(default, bool):
         return type(value) is type(default)
     if default is None or isinstance(default, int | float):
@@ -197,7 +197,7 @@ def _is_like(value: Any, default: Any) -> bool:
 
 
 def _check_targets(estimator: Any, facts: Any) -> None:
-    """Raise if targets without units have some, or if labels are too long for an array."""
+    """Raise if labels or counts have units, or if labels are too long for an array."""
     has_labels, units = "classes" in _dictionary("targets", facts), estimator.target_units_
     if has_labels and units.mean.size > 1:
         raise ValueError("target_units has several columns, although labels have one.")
@@ -209,13 +209,13 @@ def _check_targets(estimator: Any, facts: Any) -> None:
         labels = facts["classes"]
         longest = max(map(len, labels), default=0)
         if LETTER_BYTES * longest * len(labels) > LABEL_BYTES:
-            raise ValueError(f"classes has labels that are too long, with up to {longest} letters.")
+            raise ValueError(f"classes has labels that are too long: up to {longest} characters.")
 
 
 def _expected(
     estimator: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The shapes of the parameters, and the likelihood, that the file should hold."""
+    """The shapes of the parameters and the likelihood that the file should hold."""
     network = estimator._network()
     likelihood = estimator._new_likelihood(np.zeros(network.num_outputs))
     if any(name.endswith(".log_factor") for name in arrays):
@@ -253,13 +253,13 @@ def _check_posterior(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) ->
 
 
 def _check_leaves(shapes: Any, found: Any) -> None:
-    """Raise unless the leaves are the network's."""
+    """Raise unless the leaves are those of the network."""
     if not _same(found, leaves_of(Layout.of(shapes))):
         raise ValueError(f"params is {reprlib.repr(found)}.")
 
 
 def _set_encoder(estimator: Any, described: Any) -> None:
-    """Set the encoder, if there is one, and the number of columns that it takes."""
+    """Restore the encoder, if there is one, and the number of columns that it takes."""
     num_features = estimator.input_units_.mean.size
     estimator.encoder_, estimator.n_features_in_ = None, num_features
     if described is None:
@@ -322,7 +322,7 @@ def _axes(found: Any, num_columns: int) -> np.ndarray:
 
 
 def _check_chosen(estimator: Any) -> None:
-    """Raise if the curve would have made `fit` choose another power than that of the posterior."""
+    """Raise unless the power of the posterior is the one that `fit` would choose by the curve."""
     curve, alpha = estimator.alpha_curve_, float(estimator.posterior_.alpha)
     if is_stacked(estimator.posterior_):
         shares = [share for share in curve.weights if share] if curve is not None else []
@@ -357,7 +357,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether both look the same in a file: NaN equals NaN, a list a tuple, but True not 1.0."""
+    """Whether both look the same in a file: NaN equals NaN, a list a tuple; True is not 1.0."""
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(
             _same(value[name], other[name]) for name in value
@@ -368,7 +368,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The value in types that JSON has, if possible."""
+    """The value in types that JSON knows, if possible."""
     if hasattr(value, "tolist"):  # arrays and numbers of numpy and jax
         return value.tolist()
     if isinstance(value, tuple | list):
@@ -379,7 +379,7 @@ def _plain(value: Any) -> Any:
 
 
 def _problem(error: Exception) -> str:
-    """What is wrong, as a sentence; our own errors end with a period."""
+    """The problem as a sentence; messages of our own errors end with a period."""
     if isinstance(error, KeyError):
         return f"{reprlib.repr(error.args[0])} is missing or unknown."
     text = str(error)

@@ -1,4 +1,4 @@
-"""What makes an estimator explorable: a page that shows what α does to its predictions."""
+"""`Explorable`, the part of an estimator that writes a page about the effect of α."""
 
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,16 @@ class Explorable:
         """Write an HTML page that shows how the predictions change with α.
 
         Copies of the estimator are fitted to the same rows at α = −1, 0, ¼, ½ and 1, which takes
-        about as long as so many fits. A slider on the page moves between them and this model. The
-        page is one file of at most 2 MB that loads nothing; it holds up to 500 of the rows, so do
-        not give it to people who must not see them.
+        about as long as five fits. A slider on the page moves between them and this model. The
+        page is a single file of at most 2 MB that needs no network. It holds up to 500 of the rows,
+        so do not share it with people who must not see them.
 
         Args:
-            path: The page. A page of bbalpha is replaced.
-            X: The inputs that the model was fitted to, which it does not keep.
-            y: Their targets.
-            sample_weight: Their weights, if `fit` had any.
-            force: Replace the file whatever it holds.
+            path: The page to write. An earlier page of bbalpha is replaced.
+            X: The inputs that the model was fitted to; the model does not keep them.
+            y: The targets that it was fitted to.
+            sample_weight: The weights of the rows, if `fit` was given any.
+            force: Replace the file, whatever it holds.
 
         Raises:
             ValueError: If X or y are missing, have fewer than three rows or do not suit the model,

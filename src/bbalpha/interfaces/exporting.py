@@ -1,4 +1,4 @@
-"""From an estimator to the file of a predictor, which NumPy reads."""
+"""Export: write an estimator to a file that `bbalpha.predictor` reads with NumPy alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,15 +23,15 @@ def export(
     target: str | None = None,
     dropped: Sequence[str] = (),
 ) -> None:
-    """Write the draws of a fitted estimator, and what is needed to predict with them.
+    """Write draws of the weights of a fitted estimator, and everything needed to predict with them.
 
     Args:
-        path: The file.
+        path: The file to write.
         estimator: The estimator.
-        num_draws: How many draws; by default as many as its predictions average over.
-        encoder: The `Encoder` of the table that it was fitted to, if that is not its own.
+        num_draws: Number of draws; by default as many as its predictions average over.
+        encoder: The `Encoder` of the training table, if the estimator does not have one itself.
         target: The name of the target in that table.
-        dropped: Columns of the table that were left out, which rows may have.
+        dropped: Columns left out in training, which new rows may have.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then left as it was.
@@ -57,7 +57,7 @@ def export(
 
 
 def _check_plain(likelihood: Any) -> None:
-    """Raise if a predictor does not know the likelihood."""
+    """Raise if a predictor does not support the likelihood."""
     if isinstance(likelihood, Members | Spread):
         why = "a spread that calibrate changed, or stacked posteriors with noise of their own"
         raise ValueError(f"the model must be one that a predictor can hold; got one with {why}.")
@@ -70,7 +70,7 @@ def _layer(keys: Any, leaf: Any) -> list[Any]:
 
 
 def _facts(estimator: Any) -> dict[str, Any]:
-    """What is needed besides the draws and the table, for JSON."""
+    """The facts needed in addition to the draws and the table, for JSON."""
     likelihood = estimator.posterior_.hyperparams
     is_bounded = isinstance(likelihood, Bounded)
     inner = likelihood.likelihood if is_bounded else likelihood
@@ -96,7 +96,7 @@ def _facts(estimator: Any) -> dict[str, Any]:
 
 
 def _name(estimator: Any) -> str:
-    """The name of the likelihood, whose choice may have been left to `fit`."""
+    """The name of the likelihood, as set by the user or chosen by `fit`."""
     if hasattr(estimator, "classes_"):
         return "probit" if estimator.likelihood == "probit" else "softmax"
     return estimator._likelihood

@@ -1,8 +1,9 @@
-"""Predictions are finite numbers: checked when they are made, and when a model is loaded.
+"""Checks that predictions are finite: when they are made, and when a model is loaded.
 
-A loaded model is a stranger's. Its inputs are clipped to limits and a draw of its weights lies
-within some deviations of their mean, which bounds the outputs of the network. If the bound is too
-large to exclude an overflow, as it may be for deep networks, a few rows are predicted as a test.
+A loaded model is not trusted. Its inputs are clipped to limits, and a draw of its weights lies
+within a few standard deviations of the mean; this bounds the outputs of the network. If the bound
+is too large to exclude an overflow, as it may be for deep networks, a few rows are predicted as a
+test.
 """
 
 from typing import Any
@@ -23,17 +24,15 @@ from bbalpha.interfaces.stacking import members_of, members_of_likelihood
 from bbalpha.likelihoods import HeteroscedasticGaussian, Likelihood, StudentT
 from bbalpha.predictive import quantiles_at_tails, tails
 
-FARTHEST = 10.0  # deviations; jax's Gaussian draws reach 8.3 in 64 bits
-LARGEST = 1e15  # outputs whose squares, added over a million draws, are finite in float32
-LARGEST_LOG = 60.0  # of variances of which the same is true
-NUM_CORNERS = 32  # of the inputs, where a model that may overflow is tried
-FEWEST_DEGREES = 0.1  # of freedom of Student's t; the tails of fewer overflow
-LARGEST_LOG_COUNT = (
-    14.0  # about a million; quantiles of far larger counts are no numbers in float32
-)
+FARTHEST = 10.0  # standard deviations; jax's Gaussian draws reach 8.3 in 64 bits
+LARGEST = 1e15  # output whose square, summed over a million draws, is finite in float32
+LARGEST_LOG = 60.0  # of a variance, for the same reason
+NUM_CORNERS = 32  # corners of the input range at which a model that may overflow is tried
+FEWEST_DEGREES = 0.1  # degrees of freedom of Student's t; with fewer, its tails overflow
+LARGEST_LOG_COUNT = 14.0  # about a million; quantiles of far larger counts overflow in float32
 LEVELS = tails((0.05, 0.5, 0.95))
 LARGEST_LOG_FACTOR = 2.0  # on the spread
-NO_VARIANCE = 2.0  # degrees of freedom up to which Student's t has an infinite variance
+NO_VARIANCE = 2.0  # up to so many degrees of freedom, Student's t has an infinite variance
 
 
 class NonFinitePredictionError(ValueError):
@@ -44,7 +43,7 @@ class NonFinitePredictionError(ValueError):
     """
 
     def __init__(self, rows: np.ndarray, num_rows: int):
-        """Store the rows, out of so many."""
+        """Store the rows, out of `num_rows`."""
         self.rows = rows
         super().__init__(
             f"the predictions of {len(rows):,} of {num_rows:,} rows are not finite; "
@@ -53,7 +52,7 @@ class NonFinitePredictionError(ValueError):
 
 
 def check_finite_rows(result: Any, allowed: float | None = None) -> None:
-    """Raise if an array has a row that is not finite; an infinity may be allowed.
+    """Raise if a row of an array is not finite.
 
     Args:
         result: A tree of arrays whose first axis is the rows.
@@ -68,19 +67,19 @@ def check_finite_rows(result: Any, allowed: float | None = None) -> None:
 
 
 def checked_summary(result: Any, likelihood: Likelihood) -> Any:
-    """Means, variances, quantiles and so on, if they are finite as far as the noise allows."""
+    """The result, after checking that it is finite; with very heavy tails, ∞ is allowed."""
     check_finite_rows(result, allowed=np.inf if has_infinite_variance(likelihood) else None)
     return result
 
 
 def checked_densities(densities: np.ndarray) -> np.ndarray:
-    """Log-densities, if they are numbers; −∞ is one for a target far from its prediction."""
+    """The log-densities, after checking for NaN; −∞ is allowed, for very unlikely targets."""
     check_finite_rows(densities, allowed=-np.inf)
     return densities
 
 
 def has_variance(scale: AnyArray) -> bool:
-    """Whether the square of the targets' unit is a number of full precision."""
+    """Whether the square of the targets' unit neither overflows nor loses precision."""
     with np.errstate(over="ignore", under="ignore"):
         variance = np.square(scale)
     return bool(np.all((variance >= np.finfo(float).tiny) & (variance < np.inf)))
@@ -93,7 +92,10 @@ def has_infinite_variance(likelihood: Likelihood) -> bool:
 
 
 def check_predicts(estimator: Any) -> None:
-    """Raise if the predictions of a loaded estimator may overflow, and do so for some inputs."""
+    """Raise if the predictions of a loaded estimator overflow for some inputs.
+
+    Inputs are tried only if the bounds on outputs and noise do not exclude an overflow.
+    """
     units, likelihood = estimator.input_units_, as_fitted(estimator.posterior_.hyperparams)
     if abs(log_factor_of(estimator.posterior_.hyperparams)) > LARGEST_LOG_FACTOR:
         raise ValueError(".hyperparams.log_factor is too large.")
@@ -128,7 +130,7 @@ def _degrees_of_freedom(likelihood: Any) -> np.ndarray:
 
 
 def _corners(units: InputUnits) -> np.ndarray:
-    """Rows at the limits of the inputs: up to five columns in every combination, others in some."""
+    """Rows at the limits of the inputs: all corners for up to five columns, else random ones."""
     num_columns = len(units.mean)
     if num_columns <= np.log2(NUM_CORNERS):
         is_high = np.indices((2,) * num_columns).reshape(num_columns, -1).T == 1
@@ -168,7 +170,7 @@ def _is_calm(likelihood: Any, largest: float) -> bool:
         limits = np.asarray(likelihood.upper, np.float64)
         if max(np.abs(limits).max(), np.abs(likelihood.lower).max()) > LARGEST:
             return False
-        if isinstance(inner, HeteroscedasticGaussian):  # whose first outputs are no logarithms
+        if isinstance(inner, HeteroscedasticGaussian):  # its first outputs are not logarithms
             limits = limits[len(limits) // 2 :]
         # Beyond a limit, outputs grow like a logarithm.
         highest = np.maximum(limits, 0) + np.log1p(largest + np.abs(limits))
@@ -185,7 +187,7 @@ def _moments(likelihood: Likelihood, outputs: Array) -> tuple[Array, ...]:
 
 
 def _means(likelihood: Likelihood, outputs: Array) -> tuple[Array, ...]:
-    """The same without the variance of the targets, for noise that has none."""
+    """The same without the variance of the targets, for noise whose variance is infinite."""
     moments = jnp.mean(outputs, axis=0), jnp.var(outputs, axis=0)
     if isinstance(likelihood, Bounded):
         moments = *moments, quantiles_at_tails(likelihood, outputs, *LEVELS)

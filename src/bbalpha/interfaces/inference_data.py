@@ -1,4 +1,4 @@
-"""ArviZ before and after version 1, which changed how `from_dict` takes its groups."""
+"""ArviZ objects, for versions before and after 1.0, which changed the arguments of `from_dict`."""
 
 import inspect
 import warnings
@@ -12,32 +12,32 @@ Groups = dict[str, dict[str, Any]]
 
 
 def inference_data(groups: Groups, attributes: dict[str, Any]) -> Any:
-    """What ArviZ works on: an `InferenceData` in 0.23, a `DataTree` from 1.0 on.
+    """The object that ArviZ works on: an `InferenceData` in 0.23, a `DataTree` from 1.0 on.
 
     Args:
-        groups: by group and variable, arrays that begin with an axis of draws, except for
-            `observed_data`. The draws become one chain.
-        attributes: what to note with the posterior.
+        groups: arrays by group and variable. Their first axis is the draws, which become one chain;
+            `observed_data` has no such axis.
+        attributes: attributes to store with the posterior.
 
     Raises:
         ImportError: if ArviZ is missing or too old.
     """
     check_installed("arviz", (0, 23), "to_arviz")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # 0.23 announces 1.0 whenever it is imported
+        warnings.simplefilter("ignore", FutureWarning)  # 0.23 announces 1.0 at every import
         import arviz
     return call_from_dict(arviz.from_dict, _in_one_chain(groups), attributes)
 
 
 def call_from_dict(from_dict: Any, groups: Groups, attributes: dict[str, Any]) -> Any:
-    """The groups in the form that a version of `from_dict` takes them."""
+    """Call `from_dict` with the groups in the form that this version takes."""
     if "posterior" in inspect.signature(from_dict).parameters:  # before 1.0
         return from_dict(**groups, posterior_attrs=attributes)
     return from_dict(groups, attrs={"posterior": attributes})
 
 
 def _in_one_chain(groups: Groups) -> Groups:
-    """The groups as arrays with a leading axis of one chain, where there are draws."""
+    """The groups as arrays; those with draws get a leading axis for the single chain."""
     return {
         group: {
             name: np.asarray(values) if group == "observed_data" else np.asarray(values)[None]

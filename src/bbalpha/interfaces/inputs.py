@@ -1,4 +1,4 @@
-"""The inputs of an estimator: standardized, and held within reach of the training rows."""
+"""The inputs of an estimator: standardized, and clipped near the range of the training rows."""
 
 import dataclasses
 
@@ -7,33 +7,34 @@ from jaxtyping import Float
 
 from bbalpha.data import in_units, rounding_of, standardize
 
-REACH = 0.5  # how far beyond the training range, relative to it, a model may extrapolate
+REACH = 0.5  # how far a model may extrapolate, relative to the width of the training range
 LARGEST = np.finfo(np.float64).max
-MOST_AXES = 100  # columns up to which linear paths use principal axes
-DECIMALS = 12  # of the covariances; with more, rounding would turn axes of equal widths
-CLOSE = 1e-6  # entries of an axis that differ by less, relative to the largest, are equal
+MOST_AXES = 100  # most columns for which linear paths use principal axes
+DECIMALS = 12  # of the covariances; with more, rounding would rotate axes of equal width
+CLOSE = 1e-6  # entries of an axis closer than this, relative to the largest, count as equal
 
 
 @dataclasses.dataclass(frozen=True)
 class InputUnits:
-    """The map from the inputs of a user to those of the network.
+    """The map from a user's inputs to the inputs of the network.
 
-    A column is moved to mean 0 and scaled to deviation 1. A column with two values only is scaled
-    to a distance of 2 between them, however rare one of them is. Values far outside are replaced
-    by the nearest limit: the training range, widened at each end by half its width.
+    Each column is shifted to mean 0 and scaled to standard deviation 1. A column with only two
+    values is scaled so that they are 2 apart, however rare one of them is. Values beyond a limit
+    are replaced by it; the limits are the training range, widened at each end by half its width.
 
-    The linear paths of the network get the same inputs along their principal axes. Coefficients of
-    nearly collinear columns depend on each other, which a q of independent weights cannot express;
-    coefficients along principal axes do not. A rotation does not change their prior.
+    The linear paths of the network get the same inputs along their principal axes. The coefficients
+    of nearly collinear columns are correlated in the posterior, which a q of independent weights
+    cannot express; coefficients along principal axes are not. A rotation does not change their
+    prior.
 
     Attributes:
-        mean: Of each column.
-        scale: What one unit of the network is in each column.
-        lower: The smallest value that a column is let through with.
-        upper: The largest one.
-        axes: The principal axes as columns, the widest first and each with its largest entry
-            positive (the first of them if several are equal but for rounding), or no columns if
-            the linear paths take the inputs as they are.
+        mean: The mean of each column.
+        scale: The size of one network unit in each column.
+        lower: The lower limit of each column.
+        upper: The upper limit of each column.
+        axes: The principal axes as columns, the widest first. The largest entry of each is positive
+            (the first of them if several are equal up to rounding). There are no columns if the
+            linear paths take the inputs as they are.
     """
 
     mean: Float[np.ndarray, " columns"]
@@ -58,7 +59,7 @@ class InputUnits:
         has_two = ((inputs == low) | (inputs == high)).all(axis=0) & (half > rounding / 2)
         scale = np.where(has_two, half, np.asarray(units.scale))
         reach = 2 * REACH * half + rounding
-        mean = np.asarray(units.mean)  # of a constant column, it may be off by a rounding or two
+        mean = np.asarray(units.mean)  # for a constant column, it may be off by rounding
         with np.errstate(over="ignore"):
             lower, upper = np.minimum(low - reach, mean), np.maximum(high + reach, mean)
         lower, upper = np.maximum(lower, -LARGEST), np.minimum(upper, LARGEST)
@@ -69,12 +70,12 @@ class InputUnits:
         return dataclasses.replace(found, axes=axes)
 
     def standardize(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
-        """Return the inputs, within the limits and in the units of the network."""
+        """Return the inputs, clipped to the limits and in the units of the network."""
         limited = np.clip(inputs, self.lower, self.upper)
         return np.asarray(in_units(limited, self.mean, self.scale))
 
     def transform(self, inputs: Float[np.ndarray, "rows columns"]) -> np.ndarray:
-        """Return the inputs of the network: standardized, then along the axes if there are any."""
+        """Return the inputs of the network: standardized, then also along the axes, if any."""
         standardized = self.standardize(inputs)
         if self.axes.size == 0:
             return standardized
@@ -88,11 +89,11 @@ class InputUnits:
 def _principal_axes(
     inputs: Float[np.ndarray, "rows columns"], sample_weight: Float[np.ndarray, " rows"]
 ) -> Float[np.ndarray, "columns columns"]:
-    """The axes of standardized inputs, which must not turn if a user changes units.
+    """The principal axes of standardized inputs, which must not depend on the user's units.
 
-    A change of units changes the standardized inputs by rounding. Two columns have the axes
-    (1, ±1)/√2, so rounding would decide which entry is the largest; uncorrelated columns have no
-    axes of their own, so rounding would decide those.
+    Another unit changes the standardized inputs by rounding, which must decide nothing. Two columns
+    always have the axes (1, ±1)/√2, so rounding could decide which entry is the largest.
+    Uncorrelated columns have no unique axes, so rounding could decide the axes themselves.
     """
     relative = sample_weight / sample_weight.max()
     weighted = inputs * np.sqrt(relative / relative.sum())[:, None]

@@ -1,24 +1,30 @@
-"""The algebra of leaving out one row: how far the others then move the parameters."""
+"""The algebra of leaving out one row: how far the parameters move without it.
+
+`left_out` uses it to predict each training row as if it had not been in the fit.
+"""
 
 import numpy as np
 from jaxtyping import Float64
 
-HIGHEST_LEVERAGE = 0.7  # of rows whose scores are to be trusted (docs/tables.md)
+HIGHEST_LEVERAGE = 0.7  # of rows whose leave-one-out scores can be trusted (docs/tables.md)
 
 
 def are_reliable(leverages: Float64[np.ndarray, " rows"]) -> np.ndarray:
-    """Whether leaving out each row is a change so small that it needs no new fit."""
+    """Whether each row has so little leverage that it can be left out without refitting."""
     return leverages <= HIGHEST_LEVERAGE
 
 
 def moves_and_leverages(
     pulls: Float64[np.ndarray, "rows params"], slopes: Float64[np.ndarray, "slopes rows params"]
 ) -> tuple[Float64[np.ndarray, "rows params"], Float64[np.ndarray, " rows"]]:
-    """(H − Σ s sᵀ over the row's own s)⁻¹ pull of every row, and how much of H those s are.
+    """How far the parameters move without each row, and the leverage of each row.
+
+    The move is (H − Σ s sᵀ)⁻¹ pull, where H = I + Σ s sᵀ sums over all rows and the difference over
+    the row's own s. The leverage is the largest share of H that the row's own s make up.
 
     Args:
         pulls: The slope of every row in the parameters.
-        slopes: The s of every row, with H = I + Σ s sᵀ over all rows.
+        slopes: The vectors s of every row.
     """
     every = np.concatenate([pulls[None], slopes])
     toward, *own = _responses(every.reshape(-1, pulls.shape[1]), slopes).reshape(every.shape)
@@ -33,7 +39,7 @@ def moves_and_leverages(
 def _responses(
     pulls: Float64[np.ndarray, "pulls params"], slopes: Float64[np.ndarray, "slopes rows params"]
 ) -> Float64[np.ndarray, "pulls params"]:
-    """H⁻¹ pulls with H = I + Σ s sᵀ, by the smaller of two systems of equations."""
+    """H⁻¹ pulls with H = I + Σ s sᵀ, from the smaller of two equivalent systems of equations."""
     slopes = slopes.reshape(-1, slopes.shape[-1])
     if len(slopes) > slopes.shape[1]:
         system = slopes.T @ slopes

@@ -1,7 +1,7 @@
 """MLflow: a fitted estimator as a `pyfunc` model around a predictor file, without any pickle.
 
-MLflow's own scikit-learn flavor stores estimators with skops, which cannot store them, or with
-cloudpickle, which executes what it reads and needs jax to predict.
+MLflow's own scikit-learn flavor stores estimators either with skops, which cannot handle ours, or
+with cloudpickle, which executes what it reads and needs jax to predict.
 """
 
 import importlib.metadata
@@ -19,15 +19,15 @@ REQUIREMENTS = ("numpy", f"bbalpha=={importlib.metadata.version('bbalpha')}")
 
 
 def save_model(model: Any, path: str | Path, **settings: Any) -> None:
-    """Write a fitted estimator, or the file that `bbalpha export` wrote, as an MLflow model.
+    """Write a fitted estimator, or a file written by `bbalpha export`, as an MLflow model.
 
-    `mlflow.pyfunc.load_model(path).predict(frame)` then returns a DataFrame: the columns mean, std,
-    q0.05, q0.5 and q0.95 or, for classes, the prediction and the probability of every class. The
-    parameter `quantiles` asks for other levels, if the signature of the model has it.
+    `mlflow.pyfunc.load_model(path).predict(frame)` then returns a DataFrame with the columns mean,
+    std, q0.05, q0.5 and q0.95 or, for classes, the prediction and the probability of every class.
+    If the signature of the model has a parameter `quantiles`, it selects other levels.
 
     Args:
         model: The estimator, or the path of a predictor file.
-        path: The new folder.
+        path: The folder to create.
         settings: Further arguments of `mlflow.pyfunc.save_model`, such as `signature`.
 
     Raises:
@@ -37,7 +37,7 @@ def save_model(model: Any, path: str | Path, **settings: Any) -> None:
 
 
 def log_model(model: Any, name: str, **settings: Any) -> Any:
-    """Log the same to the active run of MLflow; return MLflow's `ModelInfo`.
+    """Log a model like that of `save_model` to the active MLflow run; return its `ModelInfo`.
 
     Args:
         model: The estimator, or the path of a predictor file.
@@ -72,13 +72,13 @@ def _store(model: Any, function: Any, settings: dict[str, Any]) -> Any:
 
 
 def _load_pyfunc(data_path: str) -> "Served":
-    """What MLflow calls to load a model."""
+    """The function that MLflow calls to load a model."""
     path = Path(data_path)
     return Served(Predictor.load(path / FILE if path.is_dir() else path))
 
 
 class Served:
-    """A predictor as MLflow asks it."""
+    """A predictor with the interface that MLflow expects."""
 
     def __init__(self, predictor: Predictor):
         """Store the predictor."""

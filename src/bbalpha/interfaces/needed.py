@@ -1,4 +1,4 @@
-"""Optional libraries: a sentence that says how to install one that is missing or too old."""
+"""Optional libraries: an error that says how to install one that is missing or too old."""
 
 import importlib.metadata
 import re
@@ -9,11 +9,11 @@ def check_installed(package: str, least: tuple[int, int], what: str) -> None:
 
     Args:
         package: its name, which is also the name of the extra that installs it.
-        least: the oldest version that will do.
+        least: the oldest version that is new enough.
         what: the part of bbalpha that needs it.
 
     Raises:
-        ImportError: with the command that installs it.
+        ImportError: if it is missing or too old, with the command that installs it.
     """
     needed, remedy = ".".join(map(str, least)), f"pip install 'bbalpha[{package}]'"
     try:

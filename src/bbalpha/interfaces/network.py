@@ -1,8 +1,8 @@
 """The network of an estimator: its functions, and the start and prior of its weights.
 
-Hidden layers feed one or two heads: the first predicts the targets, a second one the noise. Each
-head also sees the inputs directly, so the model contains the linear ones. Functions are made once
-per activation, because compiled programs are cached by them.
+Hidden layers feed one or two heads: the first predicts the targets, the second the noise. With the
+scaled prior, each head also sees the inputs directly, so that a linear model is a special case.
+Each function is created once per activation, because jax caches compiled programs by function.
 """
 
 import math
@@ -31,13 +31,13 @@ ACTIVATIONS = {
     "softplus": jax.nn.softplus,
 }
 INITIAL_DEVIATION = 0.1  # of the initial means under the paper's prior, Section 4
-HIDDEN_SCALE = 2.0  # prior deviation of what all inputs together contribute to a unit
+HIDDEN_SCALE = 2.0  # prior deviation of the contribution of all inputs to a hidden unit
 INITIAL_BIAS = 0.5  # deviation of the initial means of hidden biases under the scaled prior
-SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads relative to the prior's
-OUTPUTS_AT_ONCE = 2**26  # of all draws, when rows are predicted: 256 MiB in float32
-UNITS_AT_ONCE = 2**24  # of a hidden layer, for one draw
-SAME = 1e-3  # relative difference of variances that is no more than rounding
-WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not move
+SHARE_OF_HEADS = 0.1  # initial deviation of the means of the heads, relative to the prior's
+OUTPUTS_AT_ONCE = 2**26  # over all draws, when rows are predicted: 256 MiB in float32
+UNITS_AT_ONCE = 2**24  # activations of a hidden layer, for one draw
+SAME = 1e-3  # largest relative difference of variances that counts as rounding
+WIDEST = 0.9  # largest initial variance of q relative to the prior's; at 1 it could not change
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Head:
     """The prior of one group of outputs.
 
     Attributes:
-        num_outputs: How many they are.
-        scale: Prior deviation of what all units together contribute to an output.
-        skip_scale: The same for the inputs.
+        num_outputs: The number of outputs.
+        scale: Prior deviation of the contribution of all hidden units to an output.
+        skip_scale: Prior deviation of the direct contribution of all inputs to an output.
         bias_scale: Prior deviation of the biases.
     """
 
@@ -80,12 +80,12 @@ class Network:
 
     @property
     def size(self) -> int:
-        """Number of weights and biases, without making them."""
+        """Number of weights and biases, computed without creating them."""
         hidden = sum((inputs + 1) * units for inputs, units in pairwise(self._widths))
         return hidden + self.num_outputs * (self._widths[-1] + 1 + self._num_skipped)
 
     def rows_at_once(self, num_draws: int) -> int:
-        """How many rows to predict at once, so that outputs and hidden units fit in memory."""
+        """The number of rows to predict at once so that outputs and hidden units fit in memory."""
         of_outputs = OUTPUTS_AT_ONCE // (self.num_outputs * num_draws)
         return max(1, min(of_outputs, UNITS_AT_ONCE // max(self._widths)))
 
@@ -119,9 +119,9 @@ class Network:
     def factors(self) -> PyTree:
         """Factors on the prior's variances, all 1, for `fit` to learn.
 
-        Each hidden unit has one for its weights and one for what the heads make of it. With one
-        factor for a whole layer, units that are not needed would narrow the prior of those that
-        are.
+        Each hidden unit has one factor for its incoming weights and one for the heads' weights on
+        it. With one factor for a whole layer, units that are not needed would narrow the prior of
+        those that are.
         """
         hidden = [{"weights": np.ones((units, 1)), "biases": np.ones(())} for units in self.hidden]
         width = self.hidden[-1] if self.hidden else 1
@@ -130,9 +130,10 @@ class Network:
         return {"hidden": hidden, "heads": [head] * len(self.heads)}
 
     def factors_of(self, last: Any, prior: DiagonalGaussian) -> PyTree:
-        """The factors with which `last` was learned from this prior.
+        """The factors that turn `prior` into `last`, the prior of an earlier fit.
 
-        They are 1 if there are none, as when `last` is the posterior of rows that were forgotten.
+        If there are no such factors, all are 1; this happens when `last` is the posterior of rows
+        that were forgotten.
         """
         ratios = Layout.of(self.shapes()).unflatten(last.variance / prior.variance)
         ones = self.factors()
@@ -156,10 +157,10 @@ class Network:
         return self.num_inputs if self.hidden and self.prior == "scaled" else 0
 
     def _tree(self, leaf: Callable[[tuple[int, ...], float, float], Any]) -> PyTree:
-        """A tree like the weights, of `leaf(shape, prior deviation, initial deviation)`.
+        """A tree like the weights, filled by `leaf(shape, prior deviation, initial deviation)`.
 
-        Deviations are those of the scaled prior: a sum over many inputs or units is as wide as
-        one over few.
+        The deviations are those of the scaled prior, under which a sum over many inputs or units is
+        as wide as a sum over few.
         """
         hidden = [
             {
@@ -195,8 +196,8 @@ def outputs_of(
 ) -> Float[Array, "data outputs"]:
     """Outputs of all heads, side by side.
 
-    The hidden layers take the first columns of the inputs, the linear paths the last ones: they are
-    the same, or the same along principal axes.
+    The hidden layers take the first columns of the inputs, the linear paths the last ones. These
+    are the same columns, or the same inputs along their principal axes.
     """
     inputs = units = inputs.T  # one row per unit, so that nothing is transposed between layers
     if params["hidden"]:
@@ -211,7 +212,7 @@ def outputs_of(
         if "skip" in head:
             output = output + jnp.matmul(head["skip"], inputs[-head["skip"].shape[1] :])
         outputs.append(output)
-    if "member" in params:  # of a stacked posterior, whose members differ in their noise
+    if "member" in params:  # a stacked posterior whose members differ in their noise
         outputs.append(jnp.broadcast_to(params["member"], outputs[0][:1].shape))
     return jnp.concatenate(outputs).T
 
@@ -224,7 +225,7 @@ def model_of(activation: str) -> Callable:
 
 @cache
 def log_likelihood_of(activation: str) -> Callable:
-    """The log-likelihood of a batch, one number per row; its hyper-parameter is the likelihood."""
+    """The log-likelihood of a batch, one number per row; the hyperparameter is the likelihood."""
     model = model_of(activation)
 
     def log_likelihood(params: PyTree, batch: Dataset, likelihood: Likelihood) -> Array:
@@ -246,12 +247,12 @@ def scored_model_of(activation: str) -> Callable:
 
 
 def summarized(function: Callable, likelihood: Likelihood, args: tuple, outputs: Array) -> Any:
-    """A summary of the outputs of all draws."""
+    """A summary over the outputs of all draws."""
     return function(likelihood, outputs, *args)
 
 
 def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tuple) -> Any:
-    """The log-density of every row and a summary, of all that `scored_model_of` returns."""
+    """The log-density of every row, and a summary, from the results of `scored_model_of`."""
     outputs, log_likelihoods = results
     return log_mean_exp(log_likelihoods), function(likelihood, outputs, *args)
 
@@ -259,6 +260,6 @@ def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tup
 def as_wide_as(
     last: Distribution, mean: Float[Array, " params"], prior: Distribution
 ) -> CappedGaussian:
-    """An initial q with the variances of the last one, as far as the prior allows."""
+    """An initial q with the variances of the last q, as far as the prior allows."""
     part = jnp.minimum(last.variance / prior.variance, WIDEST)
     return CappedGaussian(mean, jnp.log(part) - jnp.log1p(-part))

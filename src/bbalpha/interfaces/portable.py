@@ -1,4 +1,4 @@
-"""What makes an estimator portable: it is saved to files, loaded from them, and exported."""
+"""`Portable`, the part of an estimator that is about files: `save`, `load` and `export`."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ Self = TypeVar("Self", bound="Portable")
 
 
 class Portable:
-    """An estimator that goes to other processes and machines."""
+    """An estimator that can be moved to other processes and machines."""
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a safetensors file, which holds no code.
@@ -37,13 +37,13 @@ class Portable:
     def export(self, path: str | Path, num_draws: Any = None) -> None:
         """Write draws of the weights to a file that predicts with NumPy alone.
 
-        `bbalpha.predictor.Predictor.load` reads it where there is no jax. The file holds no code;
-        its size is the number of draws times the number of weights times 4 bytes.
+        `bbalpha.predictor.Predictor.load` reads it, without jax. The file holds no code; its size
+        is the number of draws times the number of weights times 4 bytes.
 
         Args:
-            path: The file, which is replaced if it exists.
-            num_draws: How many draws; by default `num_predictive_samples`, so that predictions are
-                the estimator's. Fewer make a smaller file and noisier predictions.
+            path: The file to write, replaced if it exists.
+            num_draws: Number of draws; by default `num_predictive_samples`, so that predictions
+                equal the estimator's. Fewer draws make a smaller file and noisier predictions.
 
         Raises:
             OSError: If the file cannot be written; an existing file is then left as it was.

@@ -1,4 +1,4 @@
-"""The scikit-learn regressor: numbers and their predictive distributions."""
+"""`BBAlphaRegressor`, the scikit-learn regressor: numbers and their predictive distributions."""
 
 import reprlib
 from typing import Any, NamedTuple
@@ -32,10 +32,10 @@ from bbalpha.likelihoods import (
 )
 from bbalpha.predictive import predictive_mean, predictive_variance, quantiles_at_tails, tails
 
-NOISE_LEVEL = -1.0  # where log-variances start: the noise has 0.6 of the targets' deviation
-NOISE_SCALE = 0.1  # initial prior deviation of log-variances: first the means are to be found
+NOISE_LEVEL = -1.0  # where log-variances start: noise of 0.6 times the targets' deviation
+NOISE_SCALE = 0.1  # initial prior deviation of log-variances; small, so that means are found first
 NOISE_BIAS_SCALE = 1.5  # prior deviation of the log-variance at the center of the inputs
-# Limits on logarithms; beyond them variances and rates change only linearly.
+# Limits on logarithms; beyond them, variances and rates grow only linearly.
 LOWEST_NOISE, HIGHEST_NOISE = np.log(1e-6), np.log(4.0)  # relative to the targets' variance
 HIGHEST_COUNT = 3.0  # log-rate above that of the average count: 20 times as many
 
@@ -43,7 +43,7 @@ HALF_A_COUNT = 0.5  # added so that the level of counts that are all zero has a 
 
 
 class Described(NamedTuple):
-    """What one pass over the draws says about some rows, in the units of the targets."""
+    """Predictions for some rows from one pass over the draws, in the units of the targets."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -56,32 +56,32 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     Likelihoods: "heteroscedastic" (the noise may depend on the inputs), "gaussian" (the same noise
     everywhere), "student_t" (outliers), "poisson" (counts) and "negative_binomial" (counts that
-    vary more). The default "auto" lets `fit` take "negative_binomial" for targets that look like
-    counts, "student_t" if single ones look like recording errors, and "heteroscedastic" for all
-    others (see `likelihood_`); `partial_fit` always takes the latter. Inputs are standardized
+    vary more). With the default "auto", `fit` uses "negative_binomial" for targets that look like
+    counts, "student_t" if a few targets look like recording errors, and "heteroscedastic" otherwise
+    (see `likelihood_`); `partial_fit` always uses "heteroscedastic". Inputs are standardized
     internally, and so are targets other than counts. Noise variances are learned. `__init__`
     explains the other settings.
 
     Predictions stay bounded everywhere. Inputs are clipped to the training range, widened by half
-    its width at each end; `outside(X)` tells which. Noise variances beyond four times the variance
-    of the targets, and rates beyond twenty times the average count, grow linearly with the output
-    of the network instead of exponentially.
+    its width at each end; `outside(X)` tells which rows are affected. Noise variances beyond four
+    times the variance of the targets, and rates beyond twenty times the average count, grow
+    linearly with the output of the network instead of exponentially.
 
     Attributes:
         posterior_: The `Posterior` of the weights, in standardized units; `posterior_.hyperparams`
             is the likelihood with the learned noise.
-        likelihood_: The name of the likelihood. Targets look like counts if they are whole numbers
-            from 0 to 10,000, at least three different ones in at least ten rows, and if a constant
-            negative binomial predicts left-out rows clearly better than a constant Gaussian. A
-            target looks like a recording error if it is more than 50 times as far from the median
-            as the quartiles are from each other.
-        input_units_: Mean, scale and limits of each column of the inputs.
+        likelihood_: The name of the likelihood that was used. Targets look like counts if they are
+            whole numbers from 0 to 10,000, with at least three different values in at least ten
+            rows, and a constant negative binomial predicts left-out rows clearly better than a
+            constant Gaussian. A target looks like a recording error if its distance from the median
+            is more than 50 times the distance between the quartiles.
+        input_units_: Mean, scale and limits of each input column.
         target_units_: The `Standardizer` of the targets.
-        alpha_curve_: The `AlphaCurve` by which `alpha="tuned"` was chosen, or None.
+        alpha_curve_: The `AlphaCurve` from which "tuned" or "stacked" chose, or None.
         calibration_: The `Calibration` on left-out rows that `calibrate=True` found, or None.
         n_iter_: Epochs of the last fit; with early stopping, up to the posterior that was kept.
-        n_features_in_: Number of columns of the inputs.
-        feature_names_in_: Their names, if `fit` got a DataFrame.
+        n_features_in_: Number of input columns.
+        feature_names_in_: The names of the input columns, if `fit` got a DataFrame.
         encoder_: The `TableEncoder` of a DataFrame, or None.
         n_outputs_: Number of columns of the targets.
 
@@ -99,10 +99,10 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BBAlphaRegressor":
         """Learn from one more piece of the data.
 
-        Rows are kept and used again with the next pieces until there are more than `memory_size`,
-        so many small pieces give the same result as one `fit`. Then they are forgotten, and their
-        posterior becomes the prior of the next pieces by Bayes' rule: every row counts once, and a
-        row given twice counts twice. The first piece determines the units.
+        Rows are kept and trained on again with the next pieces, so that many small pieces give the
+        same result as one `fit`. Once there are more than `memory_size` rows, they are forgotten,
+        and their posterior becomes the prior for the next pieces by Bayes' rule: every row counts
+        once, and a row given twice counts twice. The first piece determines the units.
         """
         first = not hasattr(self, "posterior_")
         check_settings(self)
@@ -114,7 +114,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predictive mean of every row and, if asked for, the standard deviation."""
+        """The predictive mean of every row and, with `return_std`, the standard deviation."""
         check_is_fitted(self)
         if return_std:
             described = self._described(X)
@@ -124,8 +124,8 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of the predictive distribution, of shape (rows, [outputs,] quantiles).
 
-        They are found by inverting the distribution function of the mixture over all draws of the
-        weights.
+        The predictive distribution is a mixture over the draws of the weights; its distribution
+        function is inverted numerically.
 
         Args:
             X: Inputs.
@@ -165,13 +165,13 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of new targets, of shape (rows, [outputs,] n_samples).
 
-        Each draw has its own weights, shared by all rows.
+        Each draw has its own weights, which all rows share.
         """
         draws = self._draws(X, n_samples, random_state)
         return np.stack([self._shaped(self.target_units_.inverse(draw)) for draw in draws], -1)
 
     def decompose(self, X: Any) -> Uncertainty:
-        """The predictive variance of every row, split into noise and uncertainty about weights."""
+        """The predictive variance of every row, split into noise and weight uncertainty."""
         parts = [self.target_units_.inverse_variance(v) for v in self._summary(X, variances)]
         parts = checked_summary((parts[0] + parts[1], *parts), self.posterior_.hyperparams)
         return Uncertainty(*map(self._shaped, parts))
@@ -209,7 +209,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
             self.likelihood_ = "student_t"
 
     def _described(self, X: Any, levels: Any = (), y: Any = None) -> Described:
-        """What is asked about some rows, from one pass over the draws."""
+        """Predictions, quantiles and scores as requested, from one pass over the draws."""
         args = tails(levels) if len(levels) else ()
         if y is None:
             log_densities, summary = None, self._summary(X, _moments, *args)
@@ -232,7 +232,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         return self.predict_quantiles(X, 0.5)[..., 0]
 
     def _target_facts(self) -> dict[str, Any]:
-        """What a file must say about the targets besides their units."""
+        """What a file must say about the targets in addition to their units."""
         found = {"is_vector": self._is_vector}
         is_chosen = self._likelihood != self._named_likelihood()
         return found | {"likelihood": self._likelihood} if is_chosen else found
@@ -289,12 +289,12 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
 
     @property
     def _likelihood(self) -> str:
-        """The name of the likelihood, as `fit` chose it if that was left to it."""
+        """The name of the likelihood, as set by the user or chosen by `fit`."""
         chosen = getattr(self, "likelihood_", None)
         return chosen if self.likelihood == "auto" and chosen else self._named_likelihood()
 
     def _named_likelihood(self) -> str:
-        """The name of the likelihood, of which the first is the default."""
+        """The name of the likelihood in the settings; "auto" stands for the first one."""
         return self._likelihoods[0] if self.likelihood == "auto" else self.likelihood
 
     def _strata(self, rows: Rows) -> None:

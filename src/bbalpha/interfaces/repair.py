@@ -1,4 +1,7 @@
-"""The repair of predictions that are too wide or too narrow: one factor on their spread."""
+"""Repair: multiply the spread of predictions that are too wide or too narrow by one factor.
+
+This is what `calibrate=True` of the estimators does; `calibration` has the tests that decide.
+"""
 
 import dataclasses
 from typing import Any
@@ -21,12 +24,12 @@ from bbalpha.interfaces.spread import log_factor_of, with_factor
 from bbalpha.interfaces.without import RowsLeftOut, predicted_without
 from bbalpha.posterior import Posterior, log_mean_exp
 
-LOG_FACTORS = np.linspace(-1.0, 1.0, 41)  # that are tried
-ENOUGH_ROWS = 10  # to choose a factor by
+LOG_FACTORS = np.linspace(-1.0, 1.0, 41)  # the candidates
+ENOUGH_ROWS = 10  # needed to choose a factor
 
 
 def calibration_of(model: Any, found: RowsLeftOut, rows: RowsToScore) -> Calibration:
-    """The calibration of a fitted estimator on rows that are left out."""
+    """The calibration of a fitted estimator on left-out rows."""
     labels = np.asarray(rows.targets)[:, 0].astype(int) if hasattr(model, "classes_") else None
     factor = float(np.exp(log_factor_of(model.posterior_.hyperparams)))
     return dataclasses.replace(Calibration.of(found, labels), factor=factor)
@@ -35,12 +38,12 @@ def calibration_of(model: Any, found: RowsLeftOut, rows: RowsToScore) -> Calibra
 def repaired(model: Any, rows: Any) -> tuple[Posterior, Calibration | None]:
     """The posterior of a fitted estimator and its calibration, repaired if it fails the tests.
 
-    The factor on the spread is the one with the best mean leave-one-out score of the rows that can
-    be left out without fitting again.
+    The factor is the one with the best mean leave-one-out score, over the rows that can be left out
+    without refitting.
 
     Args:
         model: The estimator.
-        rows: Its training rows; one or two are too few to leave one out.
+        rows: Its training rows. With one or two rows nothing is tested or repaired.
     """
     if len(rows.inputs) < FEWEST_ROWS:
         return model.posterior_, None

@@ -6,8 +6,8 @@ from typing import Any
 def log_likelihood_score(model: Any, X: Any, y: Any) -> float:
     """Return the mean predictive log-density of the targets, in nats; higher is better.
 
-    Unlike R² and accuracy, it punishes predictions that are too sure and those that are too vague.
-    Pass it as `scoring=` to `GridSearchCV`, `cross_val_score` and the like.
+    Unlike R² and accuracy, this score penalizes predictions that are too certain or too vague. Pass
+    it as `scoring=` to `GridSearchCV`, `cross_val_score` and the like.
 
     Args:
         model: A fitted estimator of bbalpha, or a scikit-learn pipeline that ends with one.

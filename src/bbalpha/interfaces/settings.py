@@ -1,4 +1,4 @@
-"""Settings of the estimators: defaults, and checks for `fit` and for model files."""
+"""The settings of the estimators: defaults, and checks for `fit` and for model files."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -17,26 +17,26 @@ from bbalpha.interfaces.limits import (
 )
 from bbalpha.interfaces.network import ACTIVATIONS
 
-# `bbalpha.training.NUM_SAMPLES` is 100, as in the paper, and the authors' code has 50, but draws of
-# a network cost time, and 16 in pairs of opposite noise predict as well (docs/benchmarks.md).
+# `bbalpha.training.NUM_SAMPLES` is 100, as in the paper; the authors' code uses 50. Draws of a
+# network cost time, and 16 in pairs of opposite noise predict as well (docs/benchmarks.md).
 NUM_SAMPLES = 16
 HIDDEN = (50,)
 COUNTS = ("poisson", "negative_binomial")  # likelihoods of targets without units
-ENOUGH_ROWS = 30  # for α = ½; with ten rows it is over-confident, and 0 is not
-ENOUGH_LABELS = 60  # the same for classes, of which a row tells less
+ENOUGH_ROWS = 30  # for α = ½; with ten rows, ½ is overconfident and 0 is not
+ENOUGH_LABELS = 60  # the same for classes, because a label tells less than a number
 PRIORS = ("scaled", "paper")
 
-AUTOMATIC = {  # settings that may be "auto", and what else they may be
+AUTOMATIC = {  # settings that may be "auto", and the other values that they may have
     "alpha": ("a number, 'tuned', 'stacked'", Real),
     "encoder": ("None", type(None)),
     "learn_prior": ("True, False", bool | np.bool_),
 }
 USUAL_DRAWS = 1000
-MOST_WEIGHTS = 10**9  # that predictions draw in all, if there are more draws than usual
+MOST_WEIGHTS = 10**9  # most weights drawn for predictions, if there are more draws than usual
 
 
 def check_settings(estimator: Any) -> None:
-    """Raise at a setting that breaks its rule, by the name that the user knows."""
+    """Raise if a setting breaks its rule; the message uses the name that the user knows."""
     check_counts(
         num_samples=estimator.num_samples,
         batch_size=estimator.batch_size,

@@ -1,8 +1,8 @@
-"""The constant and the linear model, against which a fitted estimator has to hold its own.
+"""The simple rivals of a fitted estimator: a constant and a linear model.
 
-Every function returns the log-density of each target as predicted without its row, in nats: in
-closed form for constants and for the linear model of numbers, from folds for the rest. Nothing
-here needs `sklearn.linear_model`, whose import takes half a second; tests compare with it.
+Every function returns the log-density of each target, in nats, as predicted without its row: in
+closed form for constants and for the linear model of numbers, by cross-validation for the rest.
+Nothing here needs `sklearn.linear_model`, whose import takes half a second; tests compare with it.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,15 +12,15 @@ from jaxtyping import Float64, Int
 from scipy.special import gammaln, logsumexp
 
 NUM_FOLDS = 5
-FEW_ROWS, MORE_FOLDS = 200, 20  # below so many rows, a fifth of them would be missed
-NUM_UPDATES = 100  # of the two variances of a ridge regression, at most
-TOLERANCE = 1e-4  # relative change of them at which to stop
+FEW_ROWS, MORE_FOLDS = 200, 20  # with fewer rows, leaving out a fifth would hurt; use more folds
+NUM_UPDATES = 100  # most updates of the two variances of a ridge regression
+TOLERANCE = 1e-4  # relative change of the variances at which to stop
 SMALLEST = 1e-10  # share that is more than rounding
-LEAST_NOISE = 1e-6  # variance relative to that of the targets
-HALF_A_COUNT = 0.5  # added so that counts that are all zero have a rate
+LEAST_NOISE = 1e-6  # smallest noise variance relative to the variance of the targets
+HALF_A_COUNT = 0.5  # added so that counts that are all zero have a positive rate
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(9)
 LOG_SIZES = (-7.0, 12.0)  # of a negative binomial: from far wider than Poisson to the same
-NUM_SIZES, NUM_ZOOMS = 9, 7  # tried at once, and how often around the best: to within 1e-3
+NUM_SIZES, NUM_ZOOMS = 9, 7  # sizes tried at once, and zooms around the best: to within 1e-3
 
 Inputs = Float64[np.ndarray, "rows columns"]
 Numbers = Float64[np.ndarray, " rows"]
@@ -28,7 +28,7 @@ Labels = Int[np.ndarray, " rows"]
 
 
 def constant_number(y: Numbers) -> Numbers:
-    """A Gaussian with the mean and the variance (n − 1) of the other rows."""
+    """A Gaussian with the mean and the sample variance of the other rows."""
     return _log_normal(*_left_out(y))
 
 
@@ -40,7 +40,7 @@ def constant_rounded(y: Numbers) -> Numbers:
 
 
 def linear_number(X: Inputs, y: Numbers) -> Numbers:
-    """Ridge regression with an intercept, its two variances learned by the evidence of all rows.
+    """Ridge regression with an intercept; its two variances maximize the evidence of all rows.
 
     With hat matrix H and noise σ², the prediction without row n is Gaussian with the residual
     eₙ/(1 − Hₙₙ) and the variance σ²/(1 − Hₙₙ).
@@ -82,7 +82,7 @@ def linear_class(X: Inputs, y: Labels, num_classes: int) -> Numbers:
 
 
 def constant_count(y: Numbers) -> Numbers:
-    """A negative binomial, of which Poisson is the limit, by maximum likelihood."""
+    """A negative binomial, fitted by maximum likelihood; Poisson is its limit."""
     scores = np.empty(len(y))
     for training, test in _folds(len(y)):
         rate = (y[training].sum() + HALF_A_COUNT) / len(training)
@@ -92,7 +92,7 @@ def constant_count(y: Numbers) -> Numbers:
 
 
 def linear_count(X: Inputs, y: Numbers) -> Numbers:
-    """Poisson regression with a standard normal prior, then the size of a negative binomial."""
+    """Poisson regression with a standard normal prior, widened to a negative binomial."""
 
     def loss(outputs: np.ndarray, counts: Numbers) -> tuple[float, np.ndarray]:
         rates = np.exp(np.minimum(outputs[:, 0], 50.0))
@@ -111,7 +111,7 @@ def linear_count(X: Inputs, y: Numbers) -> Numbers:
 
 
 def _left_out(y: Numbers) -> tuple[Numbers, Numbers]:
-    """The residual of every row, and the variance, from the moments of the other rows."""
+    """The residual and the variance of every row, from the moments of the other rows."""
     num_rows = len(y)
     centered = y - y.mean()
     squares = np.sum(centered**2) - centered**2 * num_rows / (num_rows - 1)
@@ -157,7 +157,7 @@ def _ridge_variances(
 def _fitted(
     loss: Callable, X: Inputs, y: np.ndarray, num_outputs: int, level: float = 0.0
 ) -> Callable[[Inputs], np.ndarray]:
-    """The linear predictor whose weights minimize the loss plus half their squared length."""
+    """The linear predictor whose weights minimize the loss plus half their squared norm."""
     num_columns = X.shape[1]
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -166,7 +166,7 @@ def _fitted(
         gradient = np.vstack([slopes.sum(axis=0), X.T @ slopes + table[1:]])
         return value + 0.5 * np.sum(table[1:] ** 2), gradient.ravel()
 
-    from scipy.optimize import minimize  # takes as long to import as numpy; numbers do not need it
+    from scipy.optimize import minimize  # slow to import, and not needed for numbers
 
     start = np.zeros((num_columns + 1, num_outputs))
     start[0] = level
@@ -176,7 +176,7 @@ def _fitted(
 
 
 def _folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows to train on and those to test on, shuffled in the same way every time."""
+    """The training rows and the test rows of each fold; the shuffle is always the same."""
     order = np.random.default_rng(0).permutation(num_rows)
     number = NUM_FOLDS if num_rows >= FEW_ROWS else MORE_FOLDS
     for test in np.array_split(order, min(number, num_rows)):

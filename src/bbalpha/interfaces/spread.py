@@ -1,4 +1,4 @@
-"""A likelihood whose spread is multiplied by a factor, to repair predictions that miscalibrate."""
+"""A likelihood whose spread is multiplied by a factor, to repair miscalibrated predictions."""
 
 from typing import Any
 
@@ -25,10 +25,10 @@ from bbalpha.likelihoods import (
 
 
 class Spread(eqx.Module):
-    """A likelihood with wider or narrower noise, or for classes with another temperature.
+    """A likelihood with wider or narrower noise or, for classes, another temperature.
 
-    Deviations and scales of the noise are multiplied by exp(log_factor); logits are divided by it.
-    The uncertainty about the weights stays as it is.
+    Standard deviations and scales of the noise are multiplied by exp(log_factor); logits are
+    divided by it. The uncertainty about the weights does not change.
 
     Attributes:
         likelihood: The likelihood as it was fitted.
@@ -39,7 +39,7 @@ class Spread(eqx.Module):
     log_factor: Float[Array, ""] = eqx.field(converter=floating)
 
     def log_prob(self, outputs: Outputs, targets: ArrayLike) -> PerDatum:
-        """Return the log-density with the other spread."""
+        """Return the log-density with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.log_prob(outputs, targets)
 
@@ -69,7 +69,7 @@ class Spread(eqx.Module):
         return likelihood.survival(outputs, targets)
 
     def _parts(self, outputs: Outputs) -> tuple[Any, Outputs]:
-        """A plain likelihood and the outputs that it takes."""
+        """A plain likelihood with the changed spread, and the outputs to give it."""
         match self.likelihood:
             case Gaussian() as noise:
                 return Gaussian(noise.log_variance + 2 * self.log_factor), outputs
@@ -85,7 +85,7 @@ class Spread(eqx.Module):
 
 
 def with_factor(likelihood: Any, log_factor: Any) -> Any:
-    """The likelihood with this factor; None if it is of counts, which have no spread of their own.
+    """The likelihood with this factor; None for counts, which have no separate spread.
 
     All members of a mixture get the same factor.
     """

@@ -1,8 +1,8 @@
 """Stacking: posteriors at several powers, mixed so that they predict left-out rows best.
 
-The weights maximize Σₙ log Σₖ wₖ p₋ₙₖ(yₙ) over the leave-one-out densities p₋ₙₖ of row n at power
-k (Yao et al., 2018); `alpha_curve` finds them. The mixture is a posterior like any other: each of
-its draws comes from one of the members, chosen by weight.
+The weights w maximize Σₙ log Σₖ wₖ p₋ₙₖ(yₙ), where p₋ₙₖ is the leave-one-out density of row n at
+power k (Yao et al., 2018); `alpha_curve` finds them. The mixture is a posterior like any other:
+each of its draws comes from one of the members, chosen with these weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,16 +20,16 @@ from bbalpha.likelihoods import Columns, OrderedLikelihood, Outputs, PerDatum, R
 from bbalpha.mixtures import GaussianMixture
 from bbalpha.posterior import Posterior
 
-CERTAIN = -80.0  # log-variance of the number of a member
+CERTAIN = -80.0  # log-variance of the parameter that holds the number of a member: none
 
 
 class Members(eqx.Module):
-    """A likelihood whose learned numbers differ between the members of a mixture.
+    """A likelihood whose learned noise differs between the members of a mixture.
 
     The last column of the outputs is the number of the member.
 
     Attributes:
-        each: The likelihoods, with one more axis in front of every array.
+        each: The likelihoods of all members, stacked along a new first axis of every array.
     """
 
     each: OrderedLikelihood
@@ -59,7 +59,7 @@ class Members(eqx.Module):
         return self._of_draws(outputs, lambda one, outputs: one.survival(outputs, targets))
 
     def _of_draws(self, outputs: Outputs, function: Callable[[Any, Array], Array]) -> Array:
-        """`function(likelihood, outputs)` with the likelihood of the member of every draw."""
+        """`function(likelihood, outputs)`, with the likelihood of the member of each draw."""
         numbers, outputs = outputs[..., -1], outputs[..., :-1]
         first, *others = (function(one, outputs) for one in members_of_likelihood(self))
         for number, result in enumerate(others, start=1):
@@ -70,12 +70,12 @@ class Members(eqx.Module):
 
 
 def of_members(likelihood: OrderedLikelihood, num_members: int) -> Members:
-    """The likelihood of a mixture whose members all have this one."""
+    """The likelihood of a mixture in which all members have this likelihood."""
     return Members(jax.tree.map(lambda leaf: jnp.stack([leaf] * num_members), likelihood))
 
 
 def members_of_likelihood(likelihood: Any) -> list[Any]:
-    """The likelihoods of all members, or the one that there is."""
+    """The likelihoods of all members; a list of one if there is no mixture."""
     if not isinstance(likelihood, Members):
         return [likelihood]
     num_members = len(jax.tree.leaves(likelihood.each)[0])
@@ -83,11 +83,10 @@ def members_of_likelihood(likelihood: Any) -> list[Any]:
 
 
 def stacked(posteriors: Sequence[Posterior], weights: Sequence[float]) -> Posterior:
-    """The mixture of posteriors of one network, if there are several.
+    """The mixture of several posteriors of the same network; a single one is returned as it is.
 
-    Its `alpha` and `energy` are averages.
-
-    Where the likelihoods have learned numbers, the parameters include the number of the member.
+    `alpha` and `energy` of the mixture are averages. If the members differ in their learned noise,
+    the parameters of the mixture include the number of the member.
     """
     if len(posteriors) == 1:
         return posteriors[0]
@@ -117,7 +116,7 @@ def stacked(posteriors: Sequence[Posterior], weights: Sequence[float]) -> Poster
 
 
 def numbered(params: Any) -> Any:
-    """The parameters with the number of a member, of the type of the others."""
+    """The parameters and, with the same type, the number of a member."""
     return params | {"member": jax.ShapeDtypeStruct((), jax.tree.leaves(params)[0].dtype)}
 
 
@@ -127,7 +126,7 @@ def is_stacked(posterior: Posterior) -> bool:
 
 
 def members_of(model: Any, posterior: Posterior) -> list[Posterior]:
-    """The posteriors of an estimator that were stacked, or the one that there is."""
+    """The posteriors that an estimator stacked; a list of one if there is no mixture."""
     if not is_stacked(posterior):
         return [posterior]
     plain, alphas = Layout.of(model._network().shapes()), model.alpha_curve_.members
@@ -137,7 +136,7 @@ def members_of(model: Any, posterior: Posterior) -> list[Posterior]:
         for mixture in mixtures
     )
     likelihoods = members_of_likelihood(posterior.hyperparams)
-    likelihoods = likelihoods * (len(alphas) // len(likelihoods))  # one, or one each
+    likelihoods = likelihoods * (len(alphas) // len(likelihoods))  # a common one, or one each
     parts = zip(*gaussians, likelihoods, alphas, strict=True)
     return [
         Posterior(
@@ -160,7 +159,7 @@ def strongest(model: Any, posterior: Posterior) -> Posterior:
 
 
 def weights_of(posterior: Posterior) -> Float64[np.ndarray, " members"]:
-    """The weights of the members; 1 if there is one."""
+    """The weights of the members; [1] if there is no mixture."""
     if not is_stacked(posterior):
         return np.ones(1)
     mixture: Any = posterior.q
@@ -176,7 +175,10 @@ def mixed_densities(
 
 
 def outputs_of_members(draws: Sequence[Array], posterior: Posterior) -> Array:
-    """As many draws of the outputs of every member as its weight says, in all as many as of one."""
+    """Draws of the outputs of the mixture: from each member, a share given by its weight.
+
+    There are as many draws in all as each member has.
+    """
     num_draws = len(draws[0])
     ends = np.round(num_draws * np.cumsum(weights_of(posterior))).astype(int)
     counts = np.diff(ends, prepend=0)
@@ -189,7 +191,7 @@ def outputs_of_members(draws: Sequence[Array], posterior: Posterior) -> Array:
 def _mixture(
     gaussians: Sequence[Any], shares: Float64[np.ndarray, " members"], is_numbered: bool
 ) -> GaussianMixture:
-    """The mixture; with numbers, the last parameter of member k is k."""
+    """The mixture of these Gaussians; if it is numbered, the last parameter of member k is k."""
     means = np.stack([np.asarray(one.mean) for one in gaussians])
     log_variances = np.stack([np.asarray(one.log_variance) for one in gaussians])
     if is_numbered:

@@ -1,4 +1,4 @@
-"""How an estimator trains: with held-out rows, warnings of its own, and all or nothing."""
+"""How an estimator calls `fit`: rows held out, its own warnings, and no change after a failure."""
 
 import dataclasses
 import warnings
@@ -29,8 +29,8 @@ from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.stopping import EarlyStopping
 
-# Up to 1,600 rows, half the steps that `fit` takes predict as well; from 3,200 rows on all of them
-# are needed (docs/benchmarks.md).
+# Up to 1,600 rows, half of the default steps of `fit` predict as well; from 3,200 rows on, all of
+# them are needed (docs/benchmarks.md).
 FEWEST_STEPS, NUM_EPOCHS = 5_000, 100
 
 
@@ -47,9 +47,9 @@ class Training:
     """The fit of an estimator to some rows, at any power and from any start.
 
     Attributes:
-        estimator: Whose settings, units and seed are used.
+        estimator: The estimator that provides the settings, the units and the seed.
         rows: The rows to learn from.
-        early_stopping: The rule that other rows make, if some are held out.
+        early_stopping: The stopping rule, which has the held-out rows, or None.
         prior: The prior; by default the one in the settings.
     """
 
@@ -71,12 +71,12 @@ class Training:
         num_epochs: int | None = None,
         checkpoint: Any = None,
     ) -> Posterior:
-        """The posterior at a power.
+        """The posterior at one power.
 
         Args:
             alpha: The power.
             last: The posterior to start from; by default the start is random.
-            num_epochs: Passes over the rows; by default those of the settings.
+            num_epochs: Passes over the rows; by default as the settings say.
             checkpoint: Where to save the fit.
         """
         one, rows = self.estimator, self.rows
@@ -106,7 +106,7 @@ class Training:
 
 
 def quiet_fit(*args: Any, **kwargs: Any) -> Posterior:
-    """`fit`, whose warning about convergence the estimator gives in its own words."""
+    """`fit` without its warning about convergence, which the estimator words itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(*args, **kwargs)
@@ -158,7 +158,7 @@ def hold_out(estimator: Any, rows: Rows) -> tuple[Rows, EarlyStopping | None]:
 
 
 def epochs_of(estimator: Any, num_rows: int) -> int | None:
-    """The number of epochs: the given one or, at the default rate, 100 of 5,000 to 10,000 steps."""
+    """The number of epochs: as set or, at the default rate, 100 within 5,000 and 10,000 steps."""
     if estimator.max_epochs is not None or estimator.learning_rate is not None:
         return estimator.max_epochs
     num_batches = -(-num_rows // estimator.batch_size)
@@ -167,7 +167,7 @@ def epochs_of(estimator: Any, num_rows: int) -> int | None:
 
 
 def check_resumable(random_state: Any, checkpoint: Any) -> None:
-    """Raise if a fit could not go on from its checkpoint, because its seed would be another."""
+    """Raise if a fit could not continue from its checkpoint, because its seed would change."""
     if checkpoint is not None and random_state is None:
         raise ValueError(
             "random_state must be set if checkpoint is given, so that the same call goes on; "
@@ -176,9 +176,9 @@ def check_resumable(random_state: Any, checkpoint: Any) -> None:
 
 
 def last_posterior(estimator: Any) -> Posterior | None:
-    """The posterior to go on from, if there is one, as it was fitted.
+    """The posterior to continue from, as it was fitted, or None.
 
-    Of a stacked one it is the member with the largest share.
+    For a stacked posterior, this is the member with the largest share.
     """
     posterior = getattr(estimator, "posterior_", None)
     if posterior is None:

@@ -1,8 +1,8 @@
-"""The power, or the mixture of powers, chosen by leave-one-out on the training rows.
+"""Tuning: choose the power α, or a mixture of powers, by leave-one-out on the training rows.
 
-There is one whole fit at each of three powers. What is scored is what is returned. Short fits that
-start from the result of a neighbor ended in worse optima, and powers below 0 hardly ever won
-(docs/alpha.md).
+Each of three powers gets a full fit, and the posterior that scores best is returned as it is. Short
+fits from the result of a neighboring power ended in worse optima, and powers below 0 hardly ever
+won (docs/alpha.md).
 """
 
 import dataclasses
@@ -30,12 +30,12 @@ def tuned(
 ) -> tuple[Posterior, AlphaCurve]:
     """The posterior with the best leave-one-out score, and the scores of all powers tried.
 
-    It is the one at a single power or, for `alpha="stacked"`, the best mixture.
+    The posterior is that of a single power or, for `alpha="stacked"`, the best mixture.
 
     Args:
-        training: The fit.
+        training: The fit, without a power.
         last: The posterior to start from; by default the start is random.
-        checkpoint: Where to save the fits, each in a folder of its own.
+        checkpoint: Where to save the fits, each in its own folder.
     """
     sweep = _Sweep(training, last, checkpoint)
     rows = training.rows
@@ -51,10 +51,10 @@ def tuned(
 
 
 class _Sweep:
-    """The posteriors so far, and their scores on the same rows."""
+    """The posteriors fitted so far, and their scores, all on the same rows."""
 
     def __init__(self, training: Training, last: Posterior | None, checkpoint: Any):
-        """Choose the rows."""
+        """Choose the rows to score."""
         self.training, self.last, self.checkpoint = training, last, checkpoint
         rows = training.rows
         numbers = rows_to_score(training.estimator, len(rows.inputs))
@@ -66,7 +66,9 @@ class _Sweep:
         self.was_interrupted = False
 
     def add(self, alpha: float) -> None:
-        """Fit and score one more power; it is no candidate if its energy or a score is not finite.
+        """Fit and score one more power.
+
+        A power whose energy or scores are not finite is not a candidate, unless it is the only one.
 
         Args:
             alpha: The power.
@@ -89,7 +91,7 @@ class _Sweep:
             self.scores[alpha] = np.nan_to_num(scores)
 
     def check_reliable(self) -> None:
-        """If too many rows matter too much to be left out without fitting again, fit again."""
+        """Score by cross-validation instead if too few rows can be left out without refitting."""
         if self.was_interrupted or len(self.found) < 2 or self._compared().sum() >= self._enough():
             return
         scores = {alpha: self._cross_validated(alpha) for alpha in self.found}
@@ -99,7 +101,7 @@ class _Sweep:
         self.leverages = {alpha: np.zeros(len(scores[alpha])) for alpha in scores}
 
     def chosen(self) -> tuple[Posterior, AlphaCurve]:
-        """The posterior that the estimator asks for, and the curve."""
+        """The posterior that the estimator's settings ask for, and the curve."""
         rows = self._compared() if self._compared().sum() >= FEWEST_ROWS else slice(None)
         weights = self.rows.weights[rows]
         scores = {alpha: score[rows] for alpha, score in self.scores.items()}
@@ -111,14 +113,14 @@ class _Sweep:
         return stacked(members, [share for share in curve.weights if share]), curve
 
     def _compared(self) -> np.ndarray:
-        """Whether each row can be left out at every power without fitting again."""
+        """Whether each row can be left out without refitting, at every power."""
         return np.all([are_reliable(each) for each in self.leverages.values()], axis=0)
 
     def _enough(self) -> float:
         return max(FEWEST_ROWS, len(self.rows.inputs) / 2)
 
     def _cross_validated(self, alpha: float) -> np.ndarray:
-        """Scores of all rows from fits to the others, a fifth at a time."""
+        """Scores of all rows from five fits, each without a fifth of the rows."""
         estimator, rows = self.training.estimator, self.training.rows
         order = np.random.default_rng(0).permutation(len(rows.inputs))
         scores = np.empty(len(order))

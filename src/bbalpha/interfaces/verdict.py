@@ -1,7 +1,7 @@
-"""A verdict on a fitted estimator: does it predict better than a constant, or than a line?
+"""`judge`: does a fitted estimator predict better than a constant or a linear model?
 
-The scores are log-likelihoods of rows that are left out in turn: `left_out` has those of the
-estimator, `simple_models` those of its rivals.
+The scores are log-likelihoods of training rows, each left out in turn: `left_out` computes them for
+the estimator, `simple_models` for its rivals.
 """
 
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from bbalpha.interfaces.settings import COUNTS
 from bbalpha.interfaces.without import predicted_without
 from bbalpha.metrics import standard_error
 
-MARGIN = 0.05  # nats; typical error of `held_out` for numbers, see the table in docs/tables.md
+MARGIN = 0.05  # nats; the typical error of `held_out` for numbers (table in docs/tables.md)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `judge` found; `print` shows it in two lines.
+    """The result of `judge`; `print` shows it in two lines.
 
     Scores are log-likelihoods in nats per row; higher is better.
 
     Attributes:
-        training: The estimator on rows that it was fitted to.
-        held_out: The estimator on the same rows, each left out.
-        constant: A constant prediction, likewise.
-        linear: A linear model, likewise.
-        constant_error: Standard error of `held_out − constant`, which are paired.
-        linear_error: Standard error of `held_out − linear`.
-        num_rows: How many rows were scored.
-        calibration: Of the estimator on these rows, each left out.
+        training: Score of the estimator on rows that it was fitted to.
+        held_out: Score of the estimator on the same rows, each left out.
+        constant: Score of a constant prediction on the same rows, each left out.
+        linear: Score of a linear model on the same rows, each left out.
+        constant_error: Standard error of `held_out − constant`, from paired differences.
+        linear_error: Standard error of `held_out − linear`, likewise.
+        num_rows: Number of rows that were scored.
+        calibration: Calibration of the estimator on these rows, each left out.
     """
 
     training: float
@@ -49,10 +49,10 @@ class Verdict:
 
     @property
     def warning(self) -> str | None:
-        """A sentence if a simpler model wins clearly, otherwise None.
+        """A sentence if a simpler model is clearly better, otherwise None.
 
-        It wins clearly if it is better by more than the standard error of the difference and by
-        more than 0.05 nats, because `held_out` is an approximation.
+        A simpler model is clearly better if it wins by more than the standard error of the
+        difference and by more than 0.05 nats, because `held_out` is an approximation.
         """
         rivals = {
             "a constant": (self.constant, self.constant_error),
@@ -75,14 +75,14 @@ class Verdict:
 
 
 def judge(model: Any, X: Any, y: Any) -> Verdict:
-    """Compare a fitted estimator with a constant and a linear model on rows that are left out.
+    """Compare a fitted estimator with a constant and a linear model on left-out training rows.
 
-    It takes little time beside a fit: at most 1,000 rows are used, evenly spread.
+    This takes little time compared with a fit: it uses at most 1,000 rows, evenly spread.
 
     Args:
         model: A fitted `BBAlphaRegressor` or `BBAlphaClassifier`.
         X: The inputs that it was fitted to.
-        y: Their targets.
+        y: The targets that it was fitted to.
 
     Raises:
         ValueError: If the data do not suit the model, or if there are fewer than three rows.

@@ -1,15 +1,16 @@
-"""Whether single targets look like recording errors, so that "auto" takes Student's t."""
+"""Do single targets look like recording errors? Then `likelihood="auto"` uses Student's t."""
 
 import numpy as np
 
-FARTHEST = 50.0  # quartile distances from the median; a Gaussian table of any size ends at 6
+FARTHEST = 50.0  # quartile distances from the median; Gaussian targets stay within about 6
 
 
 def has_wild_values(targets: np.ndarray) -> bool:
-    """Whether any column of the targets has a value far from all that the others are like.
+    """Whether any column of the targets has a value that is extremely far from the others.
 
-    It has to be more than 50 times the distance of the quartiles away from the median. Under
-    Gaussian noise a single such row decides the fit, and one among new rows costs hundreds of nats.
+    Such a value is farther from the median than 50 times the distance between the quartiles. With
+    Gaussian noise, a single such row in training would decide the fit, and one among new rows would
+    cost hundreds of nats.
     """
     low, median, high = np.quantile(targets, (0.25, 0.5, 0.75), axis=0)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What an estimator says about rows if each is left out."""
+"""Predictions of an estimator for its training rows, each left out in turn."""
 
 from typing import Any, NamedTuple
 
@@ -13,14 +13,14 @@ from bbalpha.predictive import predictive_cdf, predictive_mean
 
 
 class RowsLeftOut(NamedTuple):
-    """What the model says about rows if each is left out, in the units of the targets.
+    """Predictions for training rows, each left out in turn, in the units of the targets.
 
     Attributes:
-        training: Log-densities of the rows if they are not left out.
-        held_out: The same if they are.
+        training: Log-densities of the rows when they are not left out.
+        held_out: Log-densities of the rows when each is left out.
         mean: The predictive mean, or the probabilities of all classes.
         below: The probability of a smaller target, by column; empty for classes.
-        up_to: That of a target as small or smaller: the same, except for counts.
+        up_to: The probability of a target no larger: the same, except for counts.
     """
 
     training: np.ndarray
@@ -31,7 +31,7 @@ class RowsLeftOut(NamedTuple):
 
 
 def predicted_without(model: Any, rows: left_out.RowsToScore) -> RowsLeftOut:
-    """What the model says about training rows if each is left out."""
+    """The predictions for training rows, each left out in turn."""
     is_classifier = hasattr(model, "classes_")
     function = _of_numbers
     if is_classifier:
@@ -48,7 +48,7 @@ def predicted_without(model: Any, rows: left_out.RowsToScore) -> RowsLeftOut:
 
 
 def both_classes(probabilities: np.ndarray) -> np.ndarray:
-    """The probabilities of all classes; probit has a column for the second one only."""
+    """The probabilities of all classes; probit gives only that of the second class."""
     if probabilities.shape[1] > 1:
         return probabilities
     return np.concatenate([1 - probabilities, probabilities], axis=1)

@@ -1,4 +1,4 @@
-"""BB-α for NumPyro models: a loss for `numpyro.infer.SVI`, and `fit`, the short way."""
+"""BB-α for NumPyro models: `fit` in one call, or a loss for your own `numpyro.infer.SVI`."""
 
 from bbalpha.interfaces.needed import check_installed
 

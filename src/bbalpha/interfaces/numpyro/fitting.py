@@ -32,9 +32,9 @@ from bbalpha.low_rank import LowRankGaussian
 from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo
 
-# Where free numbers start: between ± 0.1, which is the authors' deviation. NumPyro has ± 2.
+# Unconstrained values start within ± 0.1, the deviation in the authors' code. NumPyro uses ± 2.
 CLOSE_TO_ZERO = partial(init_to_uniform, radius=0.1)  # pyright: ignore[reportArgumentType]
-FULL_SIZE = 100  # latent numbers up to which q has a full covariance by default
+FULL_SIZE = 100  # most latent numbers for which q has a full covariance by default
 
 GAUSSIAN_GUIDES = (
     autoguide.AutoNormal,
@@ -60,29 +60,30 @@ def fit(
 ) -> ModelPosterior:
     """The posterior of a NumPyro model that minimizes the BB-α energy.
 
-    A model with one data plate and global latent sites, under a Gaussian guide, is fitted as
-    `bbalpha.fit` does it: by natural gradients, until it has converged. Other models and guides
-    take `SVI` steps of Adam, whose energies tell whether they have converged.
+    A model with one data plate and global latent sites, under a Gaussian guide, is fitted like
+    `bbalpha.fit`: by natural gradients, until it has converged. Other models and guides are trained
+    by `SVI` with Adam, and the energies show whether the fit has converged.
 
     Args:
-        model: with a `numpyro.plate` around the observed sites. If the plate is sub-sampled, so is
-            the fit, with the same number of rows.
-        args: of the model.
+        model: a model with a `numpyro.plate` around the observed sites. If the plate is subsampled,
+            each step of the fit takes as many rows.
+        args: positional arguments of the model.
         key: all randomness of the fit.
-        guide: an automatic guide, its class, or a function. By default a Gaussian with a full
-            covariance for up to 100 latent numbers, else a diagonal one; `AutoNormal` if latent
-            sites lie inside the data plates.
+        guide: an automatic guide, its class, or a function. By default a Gaussian, with a full
+            covariance for up to 100 latent numbers and a diagonal one for more; `AutoNormal` if
+            latent sites lie inside the data plates.
         alpha: the power, or a function from the step to the power, as for `bbalpha.fit`.
         num_data: N, if the observed sites lie in no plate.
-        num_particles: K, the draws of the guide for each step.
+        num_particles: K, the draws of the guide per step.
         optimizer: "natural", "adam" or any optax optimizer, as for `bbalpha.fit`.
-        tolerance: when natural-gradient steps have converged, in posterior deviations.
+        tolerance: how accurate the means must be for natural-gradient steps to count as converged,
+            in posterior standard deviations.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
         progress: show a progress bar on a terminal.
-        kwargs: further arguments of the model.
+        kwargs: keyword arguments of the model.
 
     Raises:
-        ValueError: if an argument breaks its rule, with its value.
+        ValueError: if an argument breaks its rule; the message shows its value.
         NonFiniteEnergyError: if the energy stops being finite.
 
     >>> import numpyro, numpyro.distributions as dist
@@ -113,13 +114,13 @@ def fit(
 
 
 def posterior_of(svi: SVI, result: Any, *args: Any, **kwargs: Any) -> ModelPosterior:
-    """The posterior that a run of `SVI` has found, with all that `fit` returns.
+    """The posterior that your own run of `SVI` has found, as the object that `fit` returns.
 
     Args:
-        svi: with any loss; with others than `BBAlphaELBO`, energies are those of α = 0.
-        result: of `svi.run`.
-        args: of the model, the whole data.
-        kwargs: likewise.
+        svi: the `SVI` object, with any loss; without `BBAlphaELBO`, energies are those of α = 0.
+        result: the result of `svi.run`.
+        args: positional arguments of the model, with all of the data.
+        kwargs: keyword arguments of the model.
 
     >>> import numpyro, numpyro.distributions as dist, optax
     >>> from numpyro.infer import SVI
@@ -175,7 +176,7 @@ def _fit_parameters(
 def _start(
     program: Program, structure: Structure, transforms: dict[str, Any], key: Array
 ) -> dict[str, Array]:
-    """Where the means start: where the guide says, or close to 0 in free numbers."""
+    """The initial means: where the guide says, or near 0 in unconstrained values."""
     strategy = CLOSE_TO_ZERO if program.guide is None else program.guide.init_loc_fn
     found = initialize_model(
         key,
@@ -193,7 +194,7 @@ def _start(
 
 
 def _family(guide: Any, num_latent: int) -> Any:
-    """The distribution of bbalpha that a Gaussian guide stands for."""
+    """The distribution of bbalpha that is equivalent to a Gaussian guide."""
     if isinstance(guide, autoguide.AutoLowRankMultivariateNormal):
         rank = guide.rank or max(1, round(num_latent**0.5))
         return partial(LowRankGaussian.init, rank=rank)
@@ -214,7 +215,7 @@ def _fit_guide(
     optimizer: Any,
     num_epochs: int | None,
 ) -> ModelPosterior:
-    """The posterior of any model and guide, by steps of `SVI`."""
+    """The posterior of any model under any guide, trained by `SVI`."""
     if optimizer == "natural":
         raise ValueError(
             'optimizer must not be "natural" unless the model has one data plate without latent '
@@ -241,12 +242,12 @@ def _fit_guide(
 
 
 def _check_num_data(structure: Structure) -> None:
-    """Raise if `num_data` says that the arguments are only a part of the data."""
+    """Raise if `num_data` implies that the arguments are only a part of the data."""
     for plates in structure.groups:
         for plate in plates:
             if plate.name == ROWS and plate.taken != plate.size:
                 raise ValueError(
                     "num_data must be the number of rows, because fit needs all data; got "
                     f"num_data={plate.size} with {plate.taken} rows. For minibatches, put a "
-                    "sub-sampled plate around the observed sites."
+                    "subsampled plate around the observed sites."
                 )

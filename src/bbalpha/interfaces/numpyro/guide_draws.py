@@ -1,4 +1,4 @@
-"""Draws of a trained guide, and the same diagnostics as for bbalpha's own posteriors."""
+"""Draws of a guide trained by `SVI`, with the same diagnostics as bbalpha's own posteriors."""
 
 import math
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ Sites = dict[str, Float[Array, "..."]]
 
 @dataclass(frozen=True)
 class GuideDraws:
-    """Draws of a guide that steps of `SVI` have trained."""
+    """Draws of a guide that `SVI` has trained."""
 
     loss: BBAlphaELBO
     program: Program
@@ -66,7 +66,7 @@ class GuideDraws:
         return self.loss.energy(draws, self.params)
 
     def sample(self, num_samples: int, key: Array) -> Sites:
-        """Draws of the latent sites, on all indices of their plates."""
+        """Draws of the latent sites, for all indices of their plates."""
         program, latent = self._whole, self.structure.latent
         keys, plate_key = split(key, num_samples)
 
@@ -144,7 +144,7 @@ class GuideDraws:
         return float(at_the_end)
 
     def _of_draws(self, keys: Array, plate_key: Array) -> OfDraws:
-        """What draws say about all data, with a chunk of them in memory."""
+        """Log-ratios and log-likelihoods of all data, with one chunk of draws in memory."""
         settings: dict[str, Any] = {"particle_chunk": CHUNK, "num_data": self.loss.num_data}
         loss = BBAlphaELBO(self._last_alpha, len(keys), **settings)
 
@@ -163,10 +163,11 @@ class GuideDraws:
         )
 
     def _gradient_errors(self, key: Array, num_samples: int) -> tuple[float, float]:
-        """Root mean squares of the gradient's bias and deviation, over the parameters of q.
+        """Root mean squares, over the parameters of q, of the gradient's bias and deviation.
 
-        As in `bbalpha.diagnostics`: the mean gradient of the groups of a block, less that of all
-        its draws, is the bias; products of two different blocks are free of noise on average.
+        As in `bbalpha.diagnostics`, the bias is the mean gradient over the groups of a block minus
+        the gradient of all draws of the block. To average out the noise, its square is estimated by
+        products of two different blocks.
         """
         size = self.loss.num_particles
         keys, plate_key = split(key, num_samples)

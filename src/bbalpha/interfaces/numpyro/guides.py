@@ -1,4 +1,4 @@
-"""Guides and latent sites that the loss cannot train, refused with a reason."""
+"""Checks that refuse guides and latent sites that the loss cannot train, with the reason."""
 
 from functools import partial
 from typing import Any
@@ -72,7 +72,7 @@ def _is_auxiliary(site: Any) -> bool:
 
 
 def _kind(fn: Any) -> str:
-    """The name of a distribution under its wrappings."""
+    """The name of a distribution without its wrappers."""
     while type(fn).__name__ in ("ExpandedDistribution", "Independent", "MaskedDistribution"):
         fn = fn.base_dist
     return type(fn).__name__

@@ -2,7 +2,7 @@
 
     Ê(q) = − Σ_{n∈S} wₙ M_α(tₖₙ),   wₙ = N/|S|
 
-The draws of the guide make the log-ratios tₖₙ (`ratios`), and the energy is bbalpha's own.
+`ratios` computes the log-ratios tₖₙ from the draws of the guide; the energy is bbalpha's own.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ from bbalpha.interfaces.numpyro.ratios import Ratios, ratios_of
 from bbalpha.interfaces.numpyro.traces import Program, terms_of_draw
 
 NUM_PARTICLES = 32
-STEPS = "_bbalpha_steps"  # the mutable site that counts them
-PLATES = 0x706C6174  # folded into the key of a step, for the indices that plates take
+STEPS = "_bbalpha_steps"  # the mutable site that counts steps
+PLATES = 0x706C6174  # folded into the key of a step, to draw the indices of plates
 
 Schedule = Callable[[Array], Number]
 
 
 class OfDraws(NamedTuple):
-    """What draws of the guide say: one row per draw, one column per data point."""
+    """The results of some draws of the guide: one row per draw, one column per data point."""
 
     log_ratios: Float[Array, "draws data"]
     weights: Float[Array, "..."]  # of the data points
@@ -50,20 +50,22 @@ class BBAlphaELBO(ELBO):
 
     Ê(q) = − (N/|S|) Σ_{n∈S} M_α(log p(xₙ|θₖ) − log f(θₖ)),   log f = (log q − log p₀)/N
 
-    The data points are the indices of the plates around the observed sites. Latent sites inside
-    such a plate belong to their data point: log q − log p of them enters whole. At α = 0 the loss
-    equals `Trace_ELBO`, draw by draw. All particles see the same minibatch.
+    The data points are the indices of the plates around the observed sites. A latent site inside
+    such a plate belongs to its data point, so its log q − log p is not divided by N. At α = 0 the
+    loss equals `Trace_ELBO`, draw by draw. All particles see the same minibatch.
 
     Args:
         alpha: the power, in bbalpha's convention: 0 is variational Bayes, 1 is like expectation
             propagation (`RenyiELBO` counts the other way). Or a function from the step to the
             power; then wrap the guide in `count_steps`.
-        num_particles: K, the draws of the guide for each step.
-        vectorize_particles: True to evaluate them at once, False one by one, so that memory does
-            not grow with them, or a function that maps another over their keys.
-        particle_chunk: how many particles to hold in memory; all by default. The result is the
-            same.
-        num_data: N, if the observed sites lie in no plate; their first axis is the data points.
+        num_particles: K, the draws of the guide per step.
+        vectorize_particles: True to evaluate all particles at once, False to evaluate them one by
+            one, so that memory does not grow with their number, or a function that maps another
+            function over their keys.
+        particle_chunk: the number of particles to hold in memory; all by default. The result does
+            not depend on it.
+        num_data: N, if the observed sites lie in no plate; then their first axis is the data
+            points.
 
     Raises:
         ValueError: if an argument breaks its rule.
@@ -117,14 +119,14 @@ class BBAlphaELBO(ELBO):
     def loss_with_mutable_state(
         self, rng_key: Array, param_map: dict[str, Any], model: Any, guide: Any, *args, **kwargs
     ) -> Any:
-        """The energy, and the values of mutable sites, averaged over the particles."""
+        """The energy, and the values of mutable sites averaged over the particles."""
         energy, values = self._evaluate(rng_key, param_map, Program(model, guide, args, kwargs))
         return {"loss": energy, "mutable_state": values or None}
 
     def of_draws(
         self, keys: Array, plate_key: Array, params: dict[str, Any], program: Program
     ) -> OfDraws:
-        """What the draws of these keys say about each data point."""
+        """Log-ratios and log-likelihoods of each data point, for the draws of these keys."""
         check_guide(program.guide)
         program = program._replace(num_data=self.num_data)
 
@@ -153,7 +155,7 @@ class BBAlphaELBO(ELBO):
         return self.energy(draws, params), values
 
     def _map(self, of_draw: Callable[[Array], OfDraws], keys: Array) -> OfDraws:
-        """A function of every key, with a chunk of particles in memory."""
+        """The function applied to every key, with one chunk of particles in memory at a time."""
         if callable(self.vectorize_particles):
             return self.vectorize_particles(of_draw, keys)
         chunk = self.particle_chunk if self.vectorize_particles else 1
@@ -186,13 +188,13 @@ class BBAlphaELBO(ELBO):
 
 
 def split(key: Array, num_particles: int) -> tuple[Array, Array]:
-    """One key per particle, the same as in `Trace_ELBO`, and one for the indices of plates."""
+    """One key per particle, as in `Trace_ELBO`, and one for the indices of plates."""
     keys = jax.random.split(key, num_particles) if num_particles > 1 else key[None]
     return keys, jax.random.fold_in(key, PLATES)
 
 
 def count_steps(guide: Any) -> Callable[..., Any]:
-    """The guide, counting its steps in SVI's mutable state, for a schedule of alpha.
+    """The guide, with a count of its steps in SVI's mutable state, which a schedule of α needs.
 
     >>> import numpyro, numpyro.distributions as dist, optax
     >>> from numpyro.infer import SVI
@@ -217,7 +219,7 @@ def _counted(guide: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _mean_of_numbers(values: Array) -> Array:
-    """The mean over particles; for whole numbers and the like, what the first particle has."""
+    """The mean over particles; for values other than floats, the value of the first particle."""
     if jnp.issubdtype(values.dtype, jnp.inexact):
         return jnp.mean(values, axis=0)
     return values[0]

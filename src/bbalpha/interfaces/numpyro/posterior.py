@@ -1,4 +1,4 @@
-"""What `fit` returns for a NumPyro model: draws of its sites, and what can be said about them."""
+"""`ModelPosterior`, which `fit` returns for a NumPyro model: draws, summaries and diagnostics."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -112,15 +112,15 @@ class ParameterDraws:
 
 @dataclass(frozen=True, eq=False)
 class ModelPosterior:
-    """The approximate posterior of the latent sites of a NumPyro model, as `fit` returns it.
+    """The approximate posterior of the latent sites of a NumPyro model, as returned by `fit`.
 
-    Draws, means and summaries are dictionaries by the names of the sites, in the units of the
+    Draws, means and summaries are dictionaries keyed by the names of the sites, in the units of the
     model.
 
     Attributes:
         program: the model, the guide and their arguments.
         structure: the sites and plates of the model.
-        draws: where draws come from.
+        draws: the source of draws.
     """
 
     program: Program
@@ -158,7 +158,7 @@ class ModelPosterior:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The values of `numpyro.param` and mutable sites, if steps of `SVI` have learned any."""
+        """The values of `numpyro.param` and mutable sites, if `SVI` has learned any."""
         return self.draws.params
 
     def sample(self, num_samples: int, *, key: Key[Array, ""]) -> Sites:
@@ -172,10 +172,10 @@ class ModelPosterior:
         """NumPyro's `Predictive` with draws of the posterior; call it with a key and arguments.
 
         Args:
-            num_samples: how many draws.
+            num_samples: number of draws.
             key: randomness of the draws.
-            new_data: whether latent sites inside the data plates are those of new data points,
-                which have nothing to do with the old ones, and come from their own distributions.
+            new_data: whether the data plates hold new data points. If so, latent sites inside these
+                plates are drawn from their distributions in the model, not from the posterior.
         """
         draws = self.sample(num_samples, key=key)
         if new_data:
@@ -183,13 +183,13 @@ class ModelPosterior:
         return Predictive(self.program.model, draws, params=self.params or None, parallel=True)
 
     def log_likelihoods(self, draws: Sites) -> Sites:
-        """The log-likelihood of every observed value for every draw, by the names of the sites."""
+        """The log-likelihood of every observed value for every draw, keyed by site."""
         model = with_all_rows(self.program, self.structure).model
         model = handlers.substitute(model, data=self.params)
         return site_log_likelihoods(model, draws, *self.program.args, **self.program.kwargs)
 
     def groups(self, num_samples: int, *, key: Key[Array, ""]) -> dict[str, Sites]:
-        """Draws, log-likelihoods, replicated and observed data, as `to_arviz` needs them."""
+        """Draws, log-likelihoods, replicated and observed data, in the form for `to_arviz`."""
         draws = self.sample(num_samples, key=key)
         args, kwargs = self.program.args, self.program.kwargs
         model = with_all_rows(self.program, self.structure).model
@@ -216,14 +216,14 @@ class ModelPosterior:
         return self.draws.summary()
 
     def diagnose(self, *, key: Key[Array, ""], num_samples: int = 4000) -> Diagnosis:
-        """How far q is from the exact posterior, and how noisy the fit was; print the result."""
+        """How far q is from the exact posterior, and how noisy the fit was; `print` the result."""
         return self.draws.diagnose(as_keys(key, 0, "key"), num_samples)
 
     def reweighted(self, *, key: Key[Array, ""], num_samples: int = 4000) -> Reweighted:
         """The exact posterior, as draws with Pareto-smoothed importance weights.
 
         Raises:
-            ValueError: if k̂ says that the weights cannot be trusted.
+            ValueError: if k̂ shows that the weights cannot be trusted.
         """
         return self.draws.reweighted(as_keys(key, 0, "key"), num_samples)
 

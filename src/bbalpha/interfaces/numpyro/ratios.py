@@ -1,10 +1,11 @@
-"""The log-ratios of the energy: what each data point says, less its share of every latent site.
+"""The log-ratios of the energy: each data point's log-likelihood minus its share of latent sites.
 
     tₖₙ = log p(xₙ|θₖ, zₖₙ) − Σ (log q − log p) / (number of data points that share the site)
 
-A site outside of all data plates, such as the weights of a network, is shared by all N data points;
-a site inside the plate of the data belongs to one and enters whole. In nested plates a site of the
-outer one is shared by the data points inside its index.
+The sum is over latent sites. A site outside all data plates, such as the weights of a network, is
+shared by all N data points. A site inside the plate of the data belongs to a single data point, so
+it is not divided. With nested plates, a site of the outer plate is shared by the data points inside
+its index.
 """
 
 import math
@@ -21,7 +22,7 @@ Count = float | Float[Array, "..."]
 
 
 class Group(NamedTuple):
-    """Data points: the observed sites that lie in the same plates, added for each index."""
+    """A group of data points: the observed sites in the same plates, summed for each index."""
 
     plates: Plates
     values: Float[Array, "..."]
@@ -34,10 +35,10 @@ class Group(NamedTuple):
 
 
 class Ratios(NamedTuple):
-    """Log-ratios, weights and log-likelihoods of data points, and ratios of sites without any.
+    """Log-ratios, weights and log-likelihoods of data points, and ratios of sites without data.
 
-    `most_alpha` is the number of data points that share a latent site, the smallest of all sites,
-    beyond which the energy has no lower bound; with masks it is not known before the data are.
+    `most_alpha` is the smallest number of data points that share a latent site. For larger α, the
+    energy has no lower bound. With masks, the number depends on the data.
     """
 
     values: Float[Array, " data"]
@@ -45,7 +46,7 @@ class Ratios(NamedTuple):
     log_likelihoods: Float[Array, " data"]
     without_data: Float[Array, ""]
     most_alpha: float
-    tightest: str  # the site of which there are so many
+    tightest: str  # the site that `most_alpha` comes from
 
 
 def ratios_of(terms: Terms) -> Ratios:
@@ -101,7 +102,7 @@ def _groups(terms: Terms) -> list[Group]:
 
 
 def _any_of(terms: list[Term]) -> Array | None:
-    """Where at least one of the terms is not masked; None if that is everywhere."""
+    """Where at least one of the terms is not masked; None means everywhere."""
     present = None
     for term in terms:
         if term.mask is None:
@@ -111,20 +112,20 @@ def _any_of(terms: list[Term]) -> Array | None:
 
 
 def _local_plates(plates: Plates, groups: list[Group]) -> Plates:
-    """Of the plates around a site, those that data points lie in as well, if all lie in them."""
+    """The plates around a site that also contain data points; all data points must lie in them."""
     local = tuple(plate for plate in plates if any(plate in group.plates for group in groups))
     return local if any(_names(local) <= group.names for group in groups) else ()
 
 
 def _summed(term: Term, kept: Plates) -> Array:
-    """The term summed over its other plates, each index for as many as it stands for."""
+    """The term summed over its other plates, where each index counts as many as it stands for."""
     others = tuple(axis for axis, plate in enumerate(term.plates) if plate not in kept)
     factor = math.prod(term.plates[axis].factor for axis in others)
     return factor * jnp.sum(term.values, axis=others)
 
 
 def _count(group: Group, local: Plates) -> Count:
-    """How many data points of a group share an index of the plates."""
+    """The number of data points of a group that share an index of the plates."""
     others = tuple(axis for axis, plate in enumerate(group.plates) if plate not in local)
     if group.present is None:
         return float(math.prod(group.plates[axis].size for axis in others))
@@ -139,7 +140,7 @@ def _spread(shares: Array, local: Plates, plates: Plates) -> Array:
 
 
 def _weights(group: Group) -> Array:
-    """How many data points each one of a group stands for."""
+    """How many data points each data point of a group stands for."""
     factor = jnp.full(group.values.shape, _factor(group.plates), group.values.dtype)
     return factor if group.present is None else jnp.where(group.present, factor, 0.0)
 

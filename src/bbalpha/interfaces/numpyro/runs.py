@@ -29,7 +29,7 @@ class RunState(eqx.Module):
 
 
 class NoLook:
-    """A watch that lets a run go on to its end."""
+    """A watch that never stops a run early."""
 
     every = CHUNK_EPOCHS
 
@@ -42,9 +42,9 @@ class NoLook:
 def run_svi(
     svi: SVI, program: Program, plan: Plan, num_data: int, key: Array, progress: bool
 ) -> tuple[Any, FitInfo]:
-    """The state of SVI at the end of a run, and its record.
+    """The state of SVI at the end of a run, and the record of the run.
 
-    Warns if the energy still fell at the end.
+    Warns if the energy was still falling at the end.
     """
     started = time.perf_counter()
     state = svi.init(key, *program.args, **program.kwargs)

@@ -1,4 +1,4 @@
-"""What a model looks like: its latent sites, its data plates, and what `fit` can do with it."""
+"""The structure of a model: its latent sites, its data plates, and how `fit` can treat it."""
 
 import math
 from typing import Any, NamedTuple
@@ -23,14 +23,14 @@ from bbalpha.interfaces.numpyro.traces import (
 
 
 class Structure(NamedTuple):
-    """What one run of a model shows.
+    """The structure of a model, found by running it once.
 
     Attributes:
-        latent: its latent sites by name.
-        local: the names of those inside data plates.
+        latent: the latent sites by name.
+        local: the names of the latent sites inside data plates.
         groups: the plates around observed sites, one tuple for each kind of data point.
-        is_plain: whether it has one data plate, no latent sites inside, and neither masks,
-            `numpyro.param` nor mutable state, so that `bbalpha.fit` can take it.
+        is_plain: whether `bbalpha.fit` can fit the model: it has one data plate with no latent
+            sites inside, and no masks, `numpyro.param` or mutable state.
     """
 
     latent: dict[str, Any]
@@ -45,20 +45,20 @@ class Structure(NamedTuple):
 
     @property
     def num_batches(self) -> int:
-        """How many minibatches make an epoch."""
+        """The number of minibatches in an epoch."""
         shares = [math.prod(plate.factor for plate in plates) for plates in self.groups]
         return max(1, math.ceil(max(shares)))
 
 
 class TakeRows(Messenger):
-    """Lets plates take given indices instead of those they would draw."""
+    """Makes plates take given indices instead of drawing them."""
 
     def __init__(self, fn: Any, rows: dict[str, Array]):
         self.rows = rows
         super().__init__(fn)
 
     def process_message(self, msg: Any) -> None:
-        """Put the indices in, and their number for the number asked for."""
+        """Replace the indices of a plate, and its number of indices."""
         if msg["type"] == "plate" and msg["name"] in self.rows:
             rows = self.rows[msg["name"]]
             msg["value"], msg["args"] = rows, (msg["args"][0], len(rows))
@@ -68,7 +68,8 @@ def structure_of(program: Program, key: Array) -> Structure:
     """The structure of a model, from one run of it.
 
     Raises:
-        ValueError: if it has no latent site, a discrete one, or observed sites outside of plates.
+        ValueError: if it has no latent site, a discrete latent site, or an observed site outside
+            all plates.
     """
     model = handlers.seed(program.model, key)
     log_p, trace = compute_log_probs(model, program.args, program.kwargs, {}, sum_log_prob=False)
@@ -82,7 +83,7 @@ def structure_of(program: Program, key: Array) -> Structure:
         if site["type"] == "sample" and not site["is_observed"]
     }
     if not latent:
-        raise ValueError("model must have a latent site, of which to find the posterior; got none.")
+        raise ValueError("model must have a latent site, whose posterior to find; got none.")
     plates = plates_of_trace(trace)
     local = tuple(
         name
@@ -118,7 +119,7 @@ def log_likelihoods(
 
 
 def log_prior(program: Program, structure: Structure, params: dict[str, Array]) -> Array:
-    """Log p₀(θ) of a plain model, factors outside of plates included."""
+    """Log p₀(θ) of a plain model, including factors outside plates."""
     (plate,) = structure.groups[0]
     _, log_density = _terms(program, structure, params, jnp.arange(plate.taken))
     return log_density
@@ -130,7 +131,7 @@ def _terms(
     """The observed terms of some rows, and the log-density of everything else."""
     (plate,) = structure.groups[0]
     model = TakeRows(program.model, {plate.name: rows} if _is_subsampled(structure) else {})
-    seeded = handlers.seed(model, jax.random.key(0))  # all that would be drawn is given
+    seeded = handlers.seed(model, jax.random.key(0))  # nothing is drawn: all values are given
     log_p, trace = compute_log_probs(
         seeded, program.args, program.kwargs, params, sum_log_prob=False
     )

@@ -11,7 +11,7 @@ Values = Float[Array, "..."]
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The map of NumPyro from free numbers to a support, with the members of `bb.Transform`."""
+    """NumPyro's map from unconstrained values to a support, shaped like `bb.Transform`."""
 
     constraint: Any
 
@@ -22,12 +22,12 @@ class Support:
 
     @property
     def elementwise(self) -> bool:
-        """Whether each value depends on one free number only."""
+        """Whether each value depends on only one unconstrained value."""
         transform = self._transform
         return transform.domain.event_dim == 0 and transform.codomain.event_dim == 0
 
     def free_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the free numbers."""
+        """The shape of the unconstrained values."""
         return tuple(self._transform.inverse_shape(shape))
 
     def forward(self, free: Values) -> Values:
@@ -35,7 +35,7 @@ class Support:
         return self._transform(free)
 
     def inverse(self, values: Values) -> Values:
-        """The free numbers of the values."""
+        """The unconstrained values of these values."""
         return self._transform.inv(values)
 
     def log_det_jacobian(self, free: Values) -> Values:
@@ -48,8 +48,8 @@ class Support:
 
 
 def transform_of(support: Any) -> Support | None:
-    """The transform of a support; None if it is the whole line."""
+    """The transform of a support; None if it is the whole real line."""
     inner = support
-    while hasattr(inner, "base_constraint"):  # several numbers, each by itself
+    while hasattr(inner, "base_constraint"):  # a constraint on each of several values
         inner = inner.base_constraint
     return None if inner is constraints.real else Support(support)

@@ -1,8 +1,8 @@
-"""From traces to terms: what each site of a model and its guide adds, index by index of its plates.
+"""From traces to terms: the log-densities of all sites, separately for each index of their plates.
 
-NumPyro multiplies a log-density by the factors of its sub-sampled plates and by the user's own
-`handlers.scale`, in one field. Here the factors of plates are divided out again, because the power
-mean acts on single data points; the user's factor stays.
+NumPyro keeps one factor for each log-density: the product of the factors of its subsampled plates
+and of the user's own `handlers.scale`. Here the factors of plates are divided out again, because
+the power mean acts on single data points; the user's factor stays.
 """
 
 import math
@@ -27,7 +27,7 @@ Trace = dict[str, Any]
 
 
 class Plate(NamedTuple):
-    """A plate: its axis, counted from the right, its full size, and how many indices it takes."""
+    """A plate: its axis, counted from the right, its full size, and its number of taken indices."""
 
     name: str
     dim: int
@@ -36,12 +36,12 @@ class Plate(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """How many indices each of those taken stands for."""
+        """How many indices each taken index stands for."""
         return self.size / self.taken
 
 
 class Term(NamedTuple):
-    """Log-densities of a site, or a difference of two, with one axis for each of its plates."""
+    """The log-density of a site, or a difference of two, with one axis for each of its plates."""
 
     name: str
     plates: tuple[Plate, ...]  # in the order of the axes
@@ -50,7 +50,7 @@ class Term(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The terms of one draw, and what mutable sites hold after it."""
+    """The terms of one draw, and the values of mutable sites after it."""
 
     observed: list[Term]  # log p(xₙ|θ, zₙ)
     latent: list[Term]  # log q − log p of latent sites
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A model and a guide with their arguments, and N if observed sites lie in no plate."""
+    """A model and a guide with their arguments, and N if the observed sites lie in no plate."""
 
     model: Any
     guide: Any
@@ -68,7 +68,7 @@ class Program(NamedTuple):
 
 
 class _SamePlates(Messenger):
-    """Raises where a plate of the model takes other indices than the same plate of the guide."""
+    """Raises if a plate is subsampled differently in the model and in the guide."""
 
     def __init__(self, fn: Any, guide_trace: Trace):
         self.guide_trace = guide_trace
@@ -82,7 +82,7 @@ class _SamePlates(Messenger):
         found, of_guide = _sizes(msg), _sizes(of_guide)
         if found != of_guide:
             raise ValueError(
-                f"plate '{msg['name']}' must be sub-sampled alike in model and guide; got "
+                f"plate '{msg['name']}' must be subsampled alike in model and guide; got "
                 f"{found[1]} of {found[0]} in the model and {of_guide[1]} of {of_guide[0]} in the "
                 "guide."
             )
@@ -117,9 +117,9 @@ def terms_of_draw(program: Program, params: dict[str, Any], key: Array, plate_ke
 def observed_terms(
     trace: Trace, log_p: dict[str, Array], num_data: int | None
 ) -> tuple[list[Term], list[Term]]:
-    """The terms log p of observed sites, and − log of the factors outside of plates.
+    """The terms log p of observed sites, and − log of the factors outside plates.
 
-    Such factors belong to the prior.
+    Factors outside plates belong to the prior.
 
     Raises:
         ValueError: if the data points have no plate.
@@ -147,7 +147,7 @@ def _latent(
     """The terms log q − log p of the latent sites of model and guide.
 
     A plate of the model splits a term only if the guide has the site in the same plate. A guide
-    that draws all sites at once has one density for all, which cannot be split.
+    that draws all sites at once has one joint density, which cannot be split.
     """
     terms, plates = [], plates_of_trace(model_trace) | plates_of_trace(guide_trace)
     for site in _samples(guide_trace):
@@ -161,7 +161,7 @@ def _latent(
         mask = _mask(of_model, log_p[name].shape)
         density = log_q[name]
         if mask is not None and mask.shape == density.shape:
-            density = jnp.where(mask, density, 0.0)  # what the model leaves out has no density
+            density = jnp.where(mask, density, 0.0)  # a value masked in the model counts nothing
         below = _term(of_model, log_p[name], kept)
         terms.append(below._replace(values=_term(site, density, kept).values - below.values))
     for site in _samples(model_trace):
@@ -171,7 +171,7 @@ def _latent(
 
 
 def _term(site: Any, log_prob: Array, kept: tuple[Plate, ...]) -> Term:
-    """The log-density summed over all axes but those of the plates, for one index each."""
+    """The log-density summed over all axes except those of the plates, per index."""
     names = {frame.name for frame in site["cond_indep_stack"]}
     factor = math.prod(plate.factor for plate in kept if plate.name in names)
     mask = _mask(site, log_prob.shape)
@@ -181,7 +181,7 @@ def _term(site: Any, log_prob: Array, kept: tuple[Plate, ...]) -> Term:
 
 
 def _mask(site: Any, shape: tuple[int, ...]) -> Array | None:
-    """What `handlers.mask` left of a site, in the shape of its log-density; None if all."""
+    """The mask of a site from `handlers.mask`, in the shape of its log-density; None if none."""
     fn, mask = site["fn"], None
     while fn is not None:
         found = getattr(fn, "_mask", True)
@@ -199,7 +199,7 @@ def _other_axes(ndim: int, kept: Iterable[Plate]) -> tuple[int, ...]:
 
 
 def plates_of_trace(trace: Trace) -> dict[str, Plate]:
-    """The plates of a trace by name; their axes are known from the sites inside."""
+    """The plates of a trace by name; the sites inside show their axes."""
     frames = {frame for site in _samples(trace) for frame in site["cond_indep_stack"]}
     return {
         frame.name: Plate(frame.name, frame.dim, _sizes(trace[frame.name])[0], frame.size)
@@ -215,7 +215,7 @@ def plates_of(site: Any, plates: dict[str, Plate]) -> tuple[Plate, ...]:
 
 
 def _sizes(plate: Any) -> tuple[int, int]:
-    """The full size of a plate, and how many of its indices the code asks for."""
+    """The full size of a plate, and the number of indices that the model asks for."""
     size, taken = plate["args"]
     return size, size if taken is None else taken
 
