@@ -1,9 +1,9 @@
 """Has a fit converged? A test of stationarity on averages of its steps, with Monte Carlo error.
 
-A run of natural-gradient steps is cut into rounds, each of which reports its average. The last half
-of the rounds has converged when its own two halves agree, and its average is known, to within a
-tolerance in units of posterior deviations. The result of the fit is that average. A run of any
-other optimizer is judged by its energies alone: whether they still fall.
+A run of natural-gradient steps is divided into rounds, and each round records its average. Only the
+last half of the rounds is judged. The fit has converged when the two halves of these rounds agree,
+and their average is known, within a tolerance in units of posterior deviations. That average is the
+result of the fit. For any other optimizer, only the energies are judged: are they still falling?
 """
 
 import dataclasses
@@ -25,21 +25,21 @@ from bbalpha.runaway import (
     steady_change,
 )
 
-ROUND_STEPS = 10  # the fewest steps that make a round
-FEW_ROUND_STEPS = 3  # likewise, where steps take long
-FEWEST_ROUNDS = 12  # of which the last half is judged: three rounds against three
-MOST_ROUNDS = 48  # at which neighbors are merged, and rounds take twice as long from there on
-LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; an error shrinks e-fold with each 1
+ROUND_STEPS = 10  # fewest steps in a round
+FEW_ROUND_STEPS = 3  # fewest steps in a round if steps take long
+FEWEST_ROUNDS = 12  # needed to judge: of the last half, three rounds are compared with three
+MOST_ROUNDS = 48  # then neighbors are merged, and later rounds are twice as long
+LEAST_TRAVEL = 5.0  # sum of the rates of the judged steps; each 1 shrinks an error e-fold
 NUM_ERRORS = 2.0  # standard errors within which an average must be known
-NOISE_ERRORS = 4.0  # standard errors that a difference due to noise does not exceed
-PATIENCE = 2  # times the fewest rounds for which averaging alone may remove the noise
-LOWERED, MOST_LOWERED = 0.5, 2  # after which the highest rate is lowered, this many times
+NOISE_ERRORS = 4.0  # standard errors; a larger difference is not due to noise
+PATIENCE = 2  # times the fewest rounds, during which averaging alone may remove the noise
+LOWERED, MOST_LOWERED = 0.5, 2  # then the highest rate is multiplied by ½, at most twice
 
 
-FAR = 1.0  # posterior deviations; a fit that still moves so far may have no optimum
+FAR = 1.0  # posterior deviations; a fit that still moves this far may have no optimum
 FLAT_SHARE = 0.9  # of N; at α = N the energy is the same for every q
-# Thresholds for energies, in standard errors, nats per data point, and shares of the whole fall: on
-# four UCI sets they tell 1,000 steps of Adam from 10,000 (benchmarks/networks.py).
+# Thresholds for energies, in standard errors, nats per data point, and shares of the whole fall. On
+# four UCI sets they distinguish 1,000 steps of Adam from 10,000 (benchmarks/networks.py).
 FALL_ERRORS, LEAST_FALL, LARGEST_FALL, LARGEST_SHARE = 4.0, 0.01, 0.5, 0.08
 FEWEST_EPOCHS = 8
 
@@ -49,10 +49,10 @@ class ConvergenceWarning(UserWarning):
 
 
 class Movement(NamedTuple):
-    """How far a fit still moved, or how uncertain it is, at its end.
+    """How far a fit was still moving, or how uncertain its result is, at its end.
 
-    Means count in posterior deviations, deviations relative to themselves, prior scales and
-    hyper-parameters as they are.
+    Means are measured in posterior deviations, deviations relative to themselves, prior scales and
+    hyper-parameters in their own units.
     """
 
     means: float = math.inf
@@ -81,7 +81,7 @@ class Convergence:
 
     @property
     def ending(self) -> str | None:
-        """Why to end now, if there is a reason: q has settled, or more steps would not help."""
+        """The reason to end now, if any: q has settled, or more steps would not help."""
         if self.converged:
             return "converged"
         if self.runaway:
@@ -89,7 +89,7 @@ class Convergence:
         return "finished" if self.is_flat and self.movement is not NOT_JUDGED else None
 
     def next_round(self, natural: NaturalState) -> NaturalState:
-        """Take in a record if it is long enough; lower the rate if that helps."""
+        """Add the record as a round if it is long enough, and lower the rate if that helps."""
         if int(natural.record.num_steps) < self.round_steps or self.converged:
             return natural
         self.runaway = _beyond_range(natural.record)
@@ -101,12 +101,12 @@ class Convergence:
             self.rounds, self.is_noisy = self.last_half(), False
             self.num_lowered += 1
             rate = rate * np.asarray(LOWERED, rate.dtype)
-        # On the device, as what steps return: calls that look alike find their compiled programs.
+        # On the device, like the results of steps, so that calls find their compiled programs.
         record = jax.tree.map(lambda leaf: on_device(np.zeros_like(leaf)), natural.record)
         return natural._replace(record=record, highest_rate=on_device(rate))
 
     def result(self, variables: Any) -> Any:
-        """The average variables of the last rounds or, if those still drift, the last ones."""
+        """The average variables of the last rounds or, if they still drift, the last variables."""
         return self.average() if self.converged or self.is_noisy else variables
 
     def reason(self, num_steps: int) -> str:
@@ -116,8 +116,8 @@ class Convergence:
         if self.movement is NOT_JUDGED:
             fewest = FEWEST_ROUNDS * self.round_steps
             return (
-                f"{num_steps:,} steps are too few to judge, which takes {fewest} or more once q is "
-                "near. Raise num_epochs."
+                f"{num_steps:,} steps are too few to judge: once q is near the optimum, that takes "
+                f"at least {fewest}. Raise num_epochs."
             )
         if self.is_flat:
             return (
@@ -134,24 +134,24 @@ class Convergence:
             )
         if max(self.movement) <= self.tolerance:
             return (
-                f"the steps had to be so short that {num_steps:,} of them do not tell. Raise "
-                "num_epochs or num_samples."
+                f"the steps had to be so short that {num_steps:,} of them are too few to judge. "
+                "Raise num_epochs or num_samples."
             )
         if self.movement.hyperparams > max(self.movement[:2]):
             return (
-                "a prior scale or hyper-parameter is known to "
-                f"{self.movement.hyperparams:.2g} only. Raise num_epochs; if that does not help, "
-                "it may have no optimum: fix it, or start it elsewhere."
+                "a prior scale or hyper-parameter is only known to within "
+                f"{self.movement.hyperparams:.2g}. Raise num_epochs; if that does not help, it may "
+                "have no optimum: fix its value, or start it elsewhere."
             )
         return (
             f"the means are known to {self.movement.means:.2g} posterior deviations and the "
-            f"deviations to {self.movement.deviations:.1%}, not to the tolerance of "
-            f"{self.tolerance:g}; the worst is {fastest}. Raise num_epochs or num_samples, or "
-            "loosen tolerance."
+            f"deviations to {self.movement.deviations:.1%}, which exceeds the tolerance of "
+            f"{self.tolerance:g}; the worst parameter is {fastest}. Raise num_epochs or "
+            "num_samples, or loosen tolerance."
         )
 
     def add(self, record: Record) -> None:
-        """Take in one more round and judge the last ones."""
+        """Add one more round and judge the last rounds."""
         self.rounds.append(jax.tree.map(np.asarray, record))
         if len(self.rounds) == MOST_ROUNDS:
             pairs = zip(self.rounds[::2], self.rounds[1::2], strict=True)
@@ -199,14 +199,14 @@ class Convergence:
         self.is_noisy = has_traveled and is_steady and not is_known
 
     def _runaway(self) -> Runaway:
-        """The parameters whose deviations are lost beside their means, or change without end."""
+        """The parameters whose deviations fall below rounding, or change without end."""
         total = _sum(self.last_half())
         mean, log_deviation, _ = _position(total)
         lost = beyond_numbers(mean.astype(total.mean.dtype), log_deviation)
         num_steps = sum(int(record.num_steps) for record in self.rounds)
         travel = sum(float(record.travel) for record in self.rounds)
         is_long = num_steps >= STEADY_STEPS and travel >= STEADY_TRAVEL
-        # Prior scales and hyper-parameters move at a rate of their own, and deviations with them.
+        # Prior scales and hyper-parameters move at their own rate, and deviations follow them.
         if lost or not is_long or jax.tree.leaves(total.variables[1:]):
             return lost
         return steady_change(np.array([_position(record)[1] for record in self.rounds]))
@@ -216,13 +216,14 @@ def fall_of(energies: np.ndarray, num_data: float, first: int = 0) -> float:
     """How much energy a run still lost in its third quarter, in nats per data point; 0 if settled.
 
     The second quarter is compared with the third, because a rate that falls to zero would hide a
-    drift at the end. A fall counts if it is more than noise, and large by itself or as a share of
-    the fall of the whole run. It is infinite if there are too few epochs to judge.
+    drift at the end. A fall counts if it exceeds the noise and is large, either by itself or as a
+    share of the fall of the whole run. It is infinite if there are too few epochs to judge.
 
     Args:
-        energies: of every epoch.
+        energies: the energy of every epoch.
         num_data: N.
-        first: the epoch from which quarters count: when a prior began to be learned.
+        first: the epoch at which the first quarter begins; later than 0 if a prior began to be
+            learned later.
     """
     if len(energies) - first < FEWEST_EPOCHS:
         return math.inf
@@ -251,7 +252,7 @@ def _position(record: Record) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _beyond_range(record: Record) -> Runaway:
-    """The parameters whose deviations leave the range of numbers."""
+    """The parameters whose deviations leave the range of floating-point numbers."""
     _, log_deviation, _ = _position(record)
     return beyond_numbers(np.zeros_like(record.mean), log_deviation)
 
@@ -266,7 +267,7 @@ def _compare(earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _sum(records: list[Record]) -> Record:
-    """The sums over all records, added in double precision and kept in their own types."""
+    """The sums over all records, computed in double precision and stored in their own types."""
 
     def add(*leaves: np.ndarray) -> np.ndarray:
         return np.asarray(np.sum(np.asarray(leaves, float), axis=0), leaves[0].dtype)

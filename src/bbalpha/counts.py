@@ -1,4 +1,4 @@
-"""Likelihoods of counts: Poisson, and the negative binomial for counts that vary more than that."""
+"""Likelihoods of counts: Poisson, and negative binomial for counts that vary more than Poisson."""
 
 import equinox as eqx
 import jax
@@ -58,9 +58,9 @@ class Poisson(eqx.Module):
 
 
 class NegativeBinomial(eqx.Module):
-    """A count that varies more than a Poisson count: mean λ, variance λ + λ²/r, log λ = output.
+    """A count that varies more than Poisson: mean λ, variance λ + λ²/r, log λ = output.
 
-    It is a Poisson count whose rate is λ times a Gamma variable of mean 1 and variance 1/r. As
+    It is a Poisson count whose rate is λ times a Gamma variable of mean 1 and variance 1/r. For
     r → ∞ this is `Poisson`. `log_size` is log r, one number or one per column of the targets.
     Targets are non-negative whole numbers of any dtype; draws are integers.
 

@@ -1,5 +1,6 @@
 """Data: arrays with one row per data point, checked and standardized.
 
+The first file of the pipeline: everything that `fit` or an estimator receives passes its checks.
 Data can be any pytree of arrays that share their leading axis; `Dataset` is the usual choice.
 """
 
@@ -29,7 +30,7 @@ class Dataset(NamedTuple):
     A pytree, accepted wherever data are expected. It is a pair, so its `len` is always 2.
 
     Attributes:
-        inputs: What is known about each data point; an array or a pytree of arrays.
+        inputs: What to predict from; an array or a pytree of arrays.
         targets: What to predict.
 
     >>> import jax, jax.numpy as jnp, bbalpha as bb
@@ -98,7 +99,7 @@ class Standardizer(eqx.Module):
 def standardize(
     array: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[AnyArray, Standardizer]:
-    """Return the array with columns of mean 0 and variance 1, and the map that did it.
+    """Return the array with columns of mean 0 and variance 1, and the map used to standardize it.
 
     Args:
         array: The training split, of shape (rows,) or (rows, columns), numpy or jax. A column
@@ -131,10 +132,10 @@ def standardize(
     check_weights(weights, (len(values),), "sample_weight")
     values, weights = values[weights > 0], weights[weights > 0]
     unit = power_of_two(np.asarray(np.abs(values).max(axis=0)))
-    values = values / unit  # exactly; squares of 1e200 or 1e-200 would be lost
+    values = values / unit  # exact; otherwise squares of 1e200 or 1e-200 would be lost
     mean = np.average(values, axis=0, weights=weights)
     scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
-    # A column such as 0.3, 0.1 + 0.2 counts as constant: scaled, it would put 0.31 at 10¹⁴.
+    # A column such as 0.3, 0.1 + 0.2 counts as constant: if scaled, it would map 0.31 to 10¹⁴.
     constant = (np.ptp(values, axis=0) <= rounding_of(values, array.dtype)) | (scale == 0)
     standardizer = Standardizer(
         mean=np.asarray(mean * unit), scale=np.where(constant, 1.0, scale * unit)
@@ -193,7 +194,7 @@ def splits(num_data: int, num_splits: int, train_fraction: float = 0.9, seed: in
 
 
 def in_units(array: AnyArray, mean: AnyArray, scale: AnyArray) -> AnyArray:
-    """(array − mean)/scale, in numpy also where the difference of the largest numbers overflows."""
+    """(array − mean)/scale; with numpy arrays, even if the difference of huge numbers overflows."""
     if any(isinstance(value, Array) for value in (array, mean, scale)):
         return (array - mean) / scale
     with np.errstate(over="ignore"):
@@ -208,8 +209,8 @@ def check_data(data: Any, name: str = "data", *, stay_numpy: bool = False) -> in
     Args:
         data: A pytree of numeric arrays that share their leading axis.
         name: The name of the argument, for the messages.
-        stay_numpy: Whether numpy arrays stay what they are; if they become jax arrays, which have
-            32 bits by default, values must fit.
+        stay_numpy: Whether numpy arrays will stay numpy arrays. If not, values must fit the types
+            of jax, which have 32 bits by default.
 
     Returns:
         The length of the leading axis.
@@ -263,7 +264,7 @@ def check_weights(weights: np.ndarray, shape: tuple[int, ...], name: str) -> Non
     With a leading axis of replicas, no replica may have only zeros.
 
     Raises:
-        ValueError: If they do not, with their shape or values.
+        ValueError: If they do not; the message shows their shape or values.
     """
     if weights.shape != shape:
         raise ValueError(
@@ -325,7 +326,7 @@ def _check_kind(label: str, array: AnyArray) -> None:
 
 
 def _shared_length(name: str, arrays: dict[str, AnyArray]) -> int:
-    """The number of rows that all arrays have, at least one."""
+    """The number of rows, which all arrays must share and which must be at least 1."""
     lengths = {label: len(array) for label, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label} with {length}" for label, length in lengths.items())
@@ -372,7 +373,7 @@ def power_of_two(sizes: np.ndarray) -> np.ndarray:
 
 
 def rounding_of(values: np.ndarray, dtype: Any = np.float64) -> Any:
-    """How far apart the values of each constant column may lie when they are rounded to a type."""
+    """How far apart the values of a column may lie if they differ only by rounding to a type."""
     if dtype not in (np.float32, np.float64):
         return 0.0
     return ROUNDINGS * np.spacing(np.abs(values).max(axis=0).astype(dtype))

@@ -1,7 +1,8 @@
 """Diagnostics: how far q is from the exact posterior, and how noisy the fit was.
 
-Draws of q, the same for all data, are compared with the exact posterior (`importance`) and, in
-groups of as many draws as a step of the fit takes, with each other.
+`Posterior.diagnose` calls this file. Draws of q, the same for all data, are compared with the exact
+posterior (`importance`). They are also split into groups as large as the draws of one step of the
+fit, and the groups are compared with each other.
 """
 
 import math
@@ -29,16 +30,16 @@ from bbalpha.importance import (
 
 CLOSE_PARETO_K = 0.5  # Yao et al., 2018: below it the weights have a finite variance
 CLOSE_EFFICIENCY = 0.9  # 1/(1 + χ²), χ² the divergence of the posterior from q
-FEWEST_EFFECTIVE_DRAWS = 10  # Table 4: from ten draws on the bias is small
+FEWEST_EFFECTIVE_DRAWS = 10  # Table 4: from ten draws on, the bias is small
 LARGEST_BIAS = 0.1  # in posterior deviations
-LARGEST_BIAS_RATIO = 0.1  # to the deviation: less shows only after averaging 100 steps
-LARGEST_STANDARD_ERROR = 1.0  # nats; Kass & Raftery, 1995: a smaller difference says nothing
-OUTLIER = 3.0  # nats beyond log N: with Gaussian noise seen in fewer than 1 of 100 data sets
+LARGEST_BIAS_RATIO = 0.1  # bias over deviation: a smaller one shows only after averaging 100 steps
+LARGEST_STANDARD_ERROR = 1.0  # nats; Kass & Raftery, 1995: smaller differences mean nothing
+OUTLIER = 3.0  # nats beyond log N: with Gaussian noise, in fewer than 1 of 100 data sets
 
-ZERO = 1e-8  # powers below it equal variational Bayes to rounding, in double precision
+ZERO = 1e-8  # smaller powers equal variational Bayes up to rounding, in double precision
 GROUPS_PER_BLOCK = 10
 FEWEST_GROUPS = 4  # two blocks of two
-LEFT_OUT = 100  # data points, those that fit worst, that are left out one by one
+LEFT_OUT = 100  # number of the worst-fitted data points, which are left out one by one
 LISTED = 5
 
 Shape = tuple[int, int, int]  # draws in all, groups in a block, draws in a group
@@ -56,26 +57,27 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `posterior.diagnose` found; `print` shows it as a table of `checks`.
+    """The result of `posterior.diagnose`; `print` shows it as a table of `checks`.
 
     Attributes:
         alpha: The power α of the fit.
         num_samples: Number of draws that the diagnosis used.
-        fit_num_samples: K, the draws of a step of the fit.
-        pareto_k: k̂ of q against the exact posterior: high if q is too narrow. Lower is better.
-        efficiency: Effective draws of the exact posterior per draw of q, at most 1: low also if q
-            is too wide. Higher is better.
-        effective_draws: For each data point, how many of the K draws count inside the energy: the
-            mean of 1 / Σₖ wₙₖ² for the weights wₙₖ ∝ (p(xₙ|θₖ)/f(θₖ))^α that sum to 1.
+        fit_num_samples: K, the draws per step of the fit.
+        pareto_k: k̂ of the weights of the exact posterior against q: high if q is too narrow. Lower
+            is better.
+        efficiency: Effective draws of the exact posterior per draw of q, at most 1: low if q is too
+            narrow or too wide. Higher is better.
+        effective_draws: For each data point, how many of the K draws effectively contribute to the
+            energy: the mean of 1 / Σₖ wₙₖ², where the weights wₙₖ ∝ (p(xₙ|θₖ)/f(θₖ))^α sum to 1.
         gradient_bias: Length of the bias of the energy's gradient with K draws.
         gradient_deviation: Length of the standard deviation of that gradient.
-        in_posterior_deviations: Whether these two are lengths in posterior deviations; otherwise
+        in_posterior_deviations: Whether these two lengths are in posterior deviations; otherwise
             they are root mean squares over the numbers that make up q.
         energy: The energy on all data, with all draws; lower is better.
-        energy_standard_error: Its Monte Carlo error.
-        leave_one_out: For each data point, its approximate log predictive density if it is left
+        energy_standard_error: The Monte Carlo error of the energy.
+        leave_one_out: For each data point, its approximate log predictive density when it is left
             out; higher is better. It is log E_q[p(xₙ|θ)/f(θ)] − log E_q[1/f(θ)], the prediction of
-            q without one site; for the hundred lowest, PSIS-LOO wherever its own k̂ allows.
+            q without one site. For the hundred lowest it is PSIS-LOO, wherever its own k̂ allows.
     """
 
     alpha: float
@@ -93,7 +95,7 @@ class Diagnosis:
 
     @property
     def worst(self) -> tuple[int, ...]:
-        """The rows that fit worst, the worst first, at most five."""
+        """The rows that fit worst, at most five, the worst first."""
         return tuple(np.argsort(self.leave_one_out, kind="stable")[:LISTED].tolist())
 
     @property
@@ -192,7 +194,7 @@ class Diagnosis:
 
     @property
     def _surprise(self) -> float:
-        """How far below the median a score must lie to surprise among so many."""
+        """How far below the median a score must lie to be surprising among N scores."""
         return math.log(len(self.leave_one_out)) + OUTLIER
 
 
@@ -239,7 +241,7 @@ def diagnose(draws: Draws, size: int) -> Diagnosis:
 def power_means(
     values: Float64[np.ndarray, "draws rows"], alpha: float
 ) -> tuple[Float64[np.ndarray, " rows"], Float64[np.ndarray, "draws rows"]]:
-    """M_α over the draws, and how far each draw moves it, times the number of draws."""
+    """M_α over the draws, and the influence of each draw on it times the number of draws."""
     if abs(alpha) < ZERO:
         means = values.mean(axis=0)
         return means, values - means
@@ -266,8 +268,8 @@ def effective_draws_of(
 def _left_out(draws: Draws, scores: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
     """The scores, with PSIS-LOO in place of the lowest.
 
-    The cavity that gave the scores lacks the average site. A datum that pulls q towards itself is
-    told apart only if its own likelihood is divided out, by the weights 1/p(xₙ|θₖ).
+    The cavity behind the scores lacks an average site. To recognize a datum that pulls q towards
+    itself, one must divide out its own likelihood, with the weights 1/p(xₙ|θₖ).
     """
     scores, lowest = scores.copy(), np.sort(np.argsort(scores, kind="stable")[:LEFT_OUT])
     limit = highest_pareto_k(draws.num_samples)
@@ -283,10 +285,10 @@ def _left_out(draws: Draws, scores: Float64[np.ndarray, " rows"]) -> Float64[np.
 def _gradient_errors(draws: Draws, size: int) -> tuple[float, float]:
     """The lengths of the bias and of the deviation of the gradient with `size` draws.
 
-    The draws make blocks of several groups. In a block, the mean gradient of the groups minus the
-    gradient with all its draws is the bias, apart from the 1/groups of it that the latter has too;
-    as both use the same draws, most of the noise cancels. The rest does, on average, in products of
-    the biases of two different blocks, whose mean is the squared length.
+    The draws are split into blocks of several groups. In a block, the bias is estimated by the mean
+    gradient of its groups minus the gradient with all its draws, which has only 1/groups of the
+    bias. Both use the same draws, so most of the noise cancels. The squared length of the bias is
+    the mean of the products of two different blocks, in which the rest of the noise averages out.
     """
     fitted, num_groups = draws.fitted, draws.num_samples // size
     per_block = min(GROUPS_PER_BLOCK, num_groups // 2)

@@ -1,7 +1,7 @@
 """Distributions over one flat vector of parameters: approximations q(θ) and priors p₀(θ).
 
-A distribution is a value whose array fields the optimizer moves. Anything with the members of
-`Distribution` will do, mixtures and flows included; the energy asks for nothing else.
+The fields of a distribution are arrays, which the optimizer changes. Any object with the members of
+`Distribution` will do, including mixtures and flows; the energy needs nothing else.
 """
 
 import math
@@ -18,14 +18,14 @@ from bbalpha.engine.arrays import on_device
 from bbalpha.engine.probabilities import LOG_TWO_PI
 
 INITIAL_LOG_VARIANCE = -10.0  # Section 4: q starts almost as a point
-CAP_DAMPING = 0.01  # Fisher information added to a variance that is held at its cap
+CAP_DAMPING = 0.01  # Fisher information added for a variance at its cap
 
 Draws = Float[Array, "draws noise"]
 
 
 @runtime_checkable
 class Density(Protocol):
-    """What the energy asks of a prior: a log-density, up to a constant."""
+    """What the energy needs of a prior: a log-density, up to a constant."""
 
     def log_prob(self, params: Float[Array, " params"]) -> Float[Array, ""]:
         """The log-density log p₀(θ)."""
@@ -37,17 +37,21 @@ class Distribution(Protocol):
     """A distribution over a flat vector that can be reparameterized: θ = g(ε).
 
     Every method handles one draw; the library adds the axis of draws with `jax.vmap`. To write your
-    own, make an `equinox.Module` with these members whose fields are arrays of floating-point
-    numbers, which are trained, or static, and pass it to `bbalpha.fit` as `family=`: the class, if
-    it has a class method `init(mean, prior)`, an instance, or a function of the mean and the prior.
+    own, make an `equinox.Module` with these members. Its fields must be static or arrays of
+    floating-point numbers, which are trained. Pass it to `bbalpha.fit` as `family=`: either the
+    class, if it has a class method `init(mean, prior)`, or an instance, or a function of the mean
+    and the prior.
 
-    Three more members are optional. `log_prob_of_noise(noise)`, the log-density of the parameters
-    that the noise becomes, saves the way back from them. `under(prior)`, the distribution to use
-    under a prior, lets q depend on a prior that is itself learned. `natural_gradient(noise,
-    gradient, prior)` makes natural-gradient steps possible: from the noise of all draws and the
-    derivative of the energy with respect to it, the change of q along the inverse Fisher
-    information times the gradient, in the form of the distribution itself, and the same in
-    coordinates (any tree) in which that information is the identity.
+    Three more members are optional:
+
+    - `log_prob_of_noise(noise)`: the log-density of the parameters that the noise becomes. It saves
+      inverting `transform`.
+    - `under(prior)`: the distribution to use under a prior. It lets q depend on a prior that is
+      itself learned.
+    - `natural_gradient(noise, gradient, prior)`: makes natural-gradient steps possible. It takes
+      the noise of all draws and the derivative of the energy with respect to it, and returns the
+      inverse Fisher information times the gradient twice: as a change of q, in the form of the
+      distribution itself, and in coordinates (any tree) in which the information is the identity.
     """
 
     @property
@@ -92,7 +96,7 @@ class DiagonalGaussian(eqx.Module):
         *,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "DiagonalGaussian":
-        """A narrow Gaussian around `mean` whose log-variances are free, as in the paper's text."""
+        """A narrow Gaussian around `mean` with unbounded variances, as in the paper's text."""
         del prior
         return cls(mean, filled(mean, initial_log_variance))
 
@@ -133,9 +137,9 @@ class CappedGaussian(eqx.Module):
     """The default q: a diagonal Gaussian no wider than the prior, vⱼ = v₀ⱼ·sigmoid(ρⱼ).
 
     The cap keeps the precision of the site q/p₀ positive under a diagonal prior, as in the code
-    that the paper's authors released. The fields say how wide q is relative to a prior, which may
-    itself be learned: `under` applies them to one. By itself it is q under the standard prior,
-    v₀ = 1.
+    that the paper's authors released. The fields give the width of q relative to a prior, which may
+    itself be learned; `under` applies them to a prior. On its own, this object is q under the
+    standard prior, v₀ = 1.
 
     >>> prior = bb.DiagonalGaussian(mean=jnp.zeros(1), log_variance=jnp.log(jnp.array([4.0])))
     >>> q = bb.CappedGaussian(mean=jnp.ones(1), logit_variance=jnp.zeros(1))
@@ -185,7 +189,7 @@ class CappedGaussian(eqx.Module):
     ) -> tuple["CappedGaussian", PyTree]:
         """The direction, and its coordinates; ∂ log vⱼ/∂ρⱼ = 1 − sigmoid(ρⱼ), damped at the cap.
 
-        At the cap ρⱼ no longer matters: a step there must not run away.
+        At the cap, ρⱼ hardly changes vⱼ; the damping keeps its steps finite there.
         """
         q = self.under(prior)
         free, (shift, stretch) = q.natural_gradient(noise, gradient, prior)
@@ -202,8 +206,8 @@ class CappedGaussian(eqx.Module):
 class FullGaussian(eqx.Module):
     """A Gaussian with full covariance Σ = L Lᵀ, where L = diag(s)·(I + strictly lower part).
 
-    Rows of the factor are relative to the scales s, so that one learning rate suits parameters of
-    all sizes.
+    The rows of the factor are relative to the scales s, so that one learning rate suits parameters
+    of all sizes.
 
     >>> lower = jnp.array([[0.0, 0.0], [1.0, 0.0]])
     >>> q = bb.FullGaussian(
@@ -291,21 +295,21 @@ class FullGaussian(eqx.Module):
 def log_prob_of_draw(
     q: Distribution, noise: Float[Array, " noise"], params: Float[Array, " params"]
 ) -> Float[Array, ""]:
-    """The log-density of the parameters that q made of `noise`, from the noise if q can do that."""
+    """The log-density of the parameters that q made of `noise`, computed from it if q can do so."""
     if hasattr(q, "log_prob_of_noise"):
         return q.log_prob_of_noise(noise)  # pyright: ignore[reportAttributeAccessIssue]
     return q.log_prob(params)
 
 
 def under_prior(q: Distribution, prior: Density) -> Distribution:
-    """The distribution that q stands for under a prior."""
+    """The distribution that q represents under a prior."""
     if hasattr(q, "under"):
         return q.under(prior)  # pyright: ignore[reportAttributeAccessIssue]
     return q
 
 
 def is_distribution(value: Any) -> bool:
-    """`isinstance(value, Distribution)`, which before Python 3.12 computes the variance."""
+    """`isinstance(value, Distribution)`, traced, because before 3.12 it computes the variance."""
     answers = []
     jax.eval_shape(lambda: answers.append(isinstance(value, Distribution)))  # traced, not compiled
     return answers[0]

@@ -1,4 +1,4 @@
-"""The α-divergence between two densities, which BB-α minimizes locally.
+"""The α-divergence between two densities, which BB-α minimizes locally, site by site.
 
     D_α[p‖q] = (1 − ∫ p(θ)^α q(θ)^(1−α) dθ) / (α (1 − α))                         (eq. 1)
 
@@ -29,8 +29,8 @@ def alpha_divergence(p: Gaussians, q: Gaussians, alpha: Number) -> Float[Array, 
     With Σ = α Σ_q + (1 − α) Σ_p and d the difference of the means,
     −log ∫ p^α q^(1−α) = ½ α (1 − α) dᵀ Σ⁻¹ d + ½ log |Σ| − ½ α log |Σ_q| − ½ (1 − α) log |Σ_p|.
     The integral diverges where Σ is not positive definite, which happens only for α outside [0, 1];
-    there D_α = ∞. All terms are divided by α (1 − α) before rounding, so the limits at 0 and 1 are
-    values like any other. For two diagonal Gaussians the result is right to rounding and the time
+    there D_α = ∞. All terms are divided by α (1 − α) before rounding, so α = 0 and α = 1 need no
+    special treatment. For two diagonal Gaussians, the result is accurate to rounding and the time
     is linear in the number of parameters. Otherwise the time is cubic, and digits are lost as the
     condition number of one covariance relative to the other grows.
 
@@ -68,14 +68,14 @@ def log_alpha_divergence_on_grid(
 
     D_α[p‖q] = ∫ (α p + (1 − α) q − p^α q^(1−α)) dθ / (α (1 − α)), which equals eq. 1 where p and q
     are normalized and extends it to the unnormalized densities of Figure 2: the integrand is never
-    negative. The logarithm is returned because D_α itself overflows at large |α|, where it must
-    still be minimized.
+    negative. The logarithm is returned because D_α itself overflows at large |α|, where one may
+    still want to minimize it.
 
-    The integral is a sum over the grid, which must contain all the mass of p, q and p^α q^(1−α). An
-    infinite divergence shows as one that grows with the grid.
+    The integral is a sum over the grid, which must contain all the mass of p, q and p^α q^(1−α). If
+    the divergence is infinite, the result grows with the grid.
 
     Args:
-        log_p: Finite log-density to approximate, normalized or not.
+        log_p: Log-density to approximate, finite, normalized or not.
         log_q: Log-density of the approximation, on the same grid.
         alpha: The power, any real number; may be traced.
         spacing: Distance between neighbors on the grid.
@@ -98,7 +98,7 @@ def log_alpha_divergence_on_grid(
 
 
 def _log_variance_ratios(p: Gaussians, q: Gaussians) -> Float[Array, " params"]:
-    """t: the log-variances of p along the axes and in the units in which q is standard."""
+    """t, the log-variances of p in the coordinates in which q is standard and p is diagonal."""
     if isinstance(p, DiagonalGaussian) and isinstance(q, DiagonalGaussian):
         return p.log_variance - q.log_variance
     relative = jax.scipy.linalg.solve_triangular(_cholesky(q), _cholesky(p), lower=True)
@@ -123,7 +123,7 @@ def _squared_distance(
     second = jnp.where(is_upper, *covariances)
     cholesky = jnp.linalg.cholesky(first + alpha * (second - first))
     noise = jax.scipy.linalg.solve_triangular(cholesky, difference, lower=True)
-    # A matrix that rounding leaves without a Cholesky factor stands for infinity.
+    # A matrix that has no Cholesky factor because of rounding counts as infinite.
     return jnp.where(jnp.isnan(cholesky[0, 0]), jnp.inf, jnp.dot(noise, noise))
 
 

@@ -1,4 +1,7 @@
-"""Whole fits: from checked arguments to a posterior."""
+"""`fit`: from data and a log-likelihood to a posterior, in one call.
+
+The body of `fit` reads as a list of the steps; `planning` has its helpers, `engine/loop` the loop.
+"""
 
 import dataclasses
 from functools import partial
@@ -34,7 +37,7 @@ from bbalpha.stopping import Callback, EarlyStopping, Watch, check_early_stoppin
 from bbalpha.training import Family, by_name, init
 
 TOLERANCE = 0.02  # posterior deviations
-LOST = 16.0  # rounding errors of a mean; a deviation so small explains why an energy is not finite
+LOST = 16.0  # rounding errors of a mean; a smaller deviation explains an energy that is not finite
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -77,68 +80,69 @@ def fit(
 ) -> Posterior:
     """The posterior that minimizes the BB-α energy.
 
-    Ctrl-C ends a fit and returns the posterior reached so far (the best one, with early stopping);
-    its `info.stopped` is "interrupted" and its energy is NaN.
+    Ctrl-C ends the fit, which then returns the posterior reached so far (with early stopping, the
+    best one). Its `info.stopped` is "interrupted" and its energy is NaN.
 
     Args:
         log_likelihood: one number per data point of a batch, never summed:
             `log_likelihood(params, batch)` or, with hyper-parameters,
-            `log_likelihood(params, batch, hyperparams)`. Variables from outside are read once, when
-            the first fit compiles it: pass what changes between fits in `data` or `hyperparams`,
-            or write a new function.
-        params: where the mean of q starts; any tree of floating-point arrays.
+            `log_likelihood(params, batch, hyperparams)`. Global variables are read only once, when
+            the first fit compiles the function: pass values that change between fits in `data` or
+            `hyperparams`, or write a new function.
+        params: the initial mean of q; any tree of floating-point arrays.
         data: any pytree of arrays whose first axis is the data points. Or rows that need not fit in
-            memory: a path to a .npy or Parquet file or a folder of Parquet files, memory-mapped
-            arrays, a dataset of pyarrow, or a `bb.Source` such as `bb.ParquetRows`.
+            memory: the path of a .npy file, a Parquet file or a folder of Parquet files;
+            memory-mapped arrays; a pyarrow dataset; or a `bb.Source` such as `bb.ParquetRows`.
         key: all randomness of the fit.
         alpha: the power: 0 is variational Bayes, 1 is like expectation propagation. A function from
             the step to the power makes a schedule.
-        prior: p₀, as a standard deviation; as a function `log_density(params)`, which need not be
-            normalized (the energy then misses the constant); as a tree like `params` of deviations
-            and functions, each the log-density of its leaf and summed over its entries; or as a
-            `Distribution` over the free numbers. A deviation of a parameter with a transform is one
-            of its free numbers. Functions take parameters in your units: the Jacobian is added.
+        prior: p₀, in one of four forms: a standard deviation; a function `log_density(params)`,
+            which need not be normalized (the energy then lacks the constant); a tree like `params`
+            of deviations and functions, where a function is the log-density of its leaf, summed
+            over the entries; or a `Distribution` over the free numbers. For a parameter with a
+            transform, a deviation is that of its free numbers. Functions take parameters in your
+            units; the Jacobian is added.
         learn_prior: learn factors on the prior's variances: True for one per leaf of `params`, or a
             tree like `params` of initial factors, each of a shape that broadcasts to its leaf. For
             weights of shape (units, inputs), `np.ones((units, 1))` gives each unit its own.
-        hyperparams: a tree of arrays to be learned by minimizing the same energy.
+        hyperparams: a tree of arrays to learn by minimizing the same energy.
         transforms: the constraints of some parameters, such as `{"scale": bb.positive}`: a
-            dictionary, nested as `params` is, or a tree like `params` with None for the free ones;
-            if `params` is one array, a transform. `params`, results and draws are in your units,
-            and q is over the free numbers that the transforms start from.
+            dictionary nested like `params`, or a tree like `params` with None for unconstrained
+            leaves; if `params` is a single array, a single transform. `params`, results and draws
+            are in your units; q is over the free numbers that the transforms map to these.
         family: q, as a class such as `bb.FullGaussian`, a function of its mean and the prior, or an
-            instance, which is taken as it is. By default `bb.CappedGaussian`; if the prior is given
-            by functions, whose variance is unknown, `bb.DiagonalGaussian`.
-        optimizer: "natural" for natural-gradient steps, "adam" for Adam at a rate of 7e-3 that
-            falls to 0 at the end, or any optax optimizer. By default natural gradients if q
-            has them and there are at most 1,000 parameters (100 for a diagonal q), else Adam. The
-            paper's is `optax.adam(1e-3)`. Make one and reuse it, and likewise a schedule for
-            `alpha`: every new one is compiled again.
-        tolerance: when natural-gradient steps have converged: means and deviations are known to
-            this many posterior deviations. Then the fit ends.
+            instance, which is used unchanged. By default `bb.CappedGaussian`; if the prior is given
+            by functions, so that its variance is unknown, `bb.DiagonalGaussian`.
+        optimizer: "natural" for natural-gradient steps, "adam" for Adam with a rate that starts at
+            7e-3 and falls to 0, or any optax optimizer. By default natural gradients, if q has them
+            and there are at most 1,000 parameters (100 for a diagonal q), otherwise Adam. The paper
+            uses `optax.adam(1e-3)`. Create an optimizer, or a schedule for `alpha`, once and reuse
+            it: every new one is compiled again.
+        tolerance: the fit ends when natural-gradient steps have converged, that is, when means and
+            deviations are known to within this many posterior deviations.
         num_epochs: the most passes over the data; by default as many as make 10,000 steps.
-        batch_size: |S|; by default 32, but for natural gradients all data up to 1,048,576 rows,
-            else 8,192; of rows from elsewhere all up to 64 MiB.
-        num_samples: K, the draws of q for each minibatch; by default 100, and for natural gradients
-            up to 512, so that they can be matched, or as few as 32 from 84,000 rows on.
-        draws: how they are made: "independent"; "antithetic", in pairs of opposite sign; "matched",
-            pairs whose covariance is the identity; "sobol", pairs of quasi-random numbers. By
-            default matched for natural gradients, else independent. All but independent need a
-            family whose noise is Gaussian.
-        sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
-        resample_every: M, how many steps share the same noise.
+        batch_size: |S|. By default 32; for natural gradients all rows up to 1,048,576 rows (and
+            64 MiB, if they do not come from arrays in memory), and 8,192 beyond.
+        num_samples: K, the draws of q per minibatch. By default 100; for natural gradients up to
+            512, so that they can be matched, or as few as 32 from 84,000 rows on.
+        draws: how the noise is drawn: "independent"; "antithetic", in pairs of opposite sign;
+            "matched", in pairs whose covariance is the identity; "sobol", in pairs of quasi-random
+            numbers. By default matched for natural gradients, otherwise independent. All except
+            independent need a family whose noise is Gaussian.
+        sample_chunk: the number of draws to hold in memory; chosen from the shapes by default.
+        resample_every: M, the number of steps that share the same noise.
         sample_weight: how many data points each row stands for; 1 by default. Only for arrays.
         early_stopping: held-out data that decide when to stop.
-        callback: called after every epoch with the state and the record of the run; a true result
-            ends the fit.
+        callback: called after every epoch with the state and the record of the run; if it returns a
+            true value, the fit ends.
         checkpoint: a folder, or a `bb.Checkpoint`, in which to save the run every ten seconds and
-            at its end. The same call goes on from there, or returns at once if the run had ended,
-            with the same result as if it had never been cut off. SIGTERM then saves before it ends
-            the process.
+            at its end. If the run is cut off, the same call continues it and gives the result of an
+            uninterrupted run; if it had ended, the call returns at once. SIGTERM saves the run
+            before it ends the process.
         progress: show a progress bar on a terminal.
 
     Raises:
-        ValueError: if an argument breaks its rule, with its value.
+        ValueError: if an argument breaks its rule; the message shows its value.
         TypeError: if an argument is of the wrong kind.
         NonFiniteEnergyError: if the energy stops being finite.
         SourceError: if rows cannot be read or are not finite; it holds the result so far.
@@ -193,7 +197,7 @@ def fit(
 
 
 def _remedy(posterior: Any) -> str:
-    """What to do about an energy that is not finite: q may have run away."""
+    """Advice for an energy that is not finite, which depends on whether q has run away."""
     general = "A smaller learning rate, or alpha annealed from 0, often helps."
     if not isinstance(posterior, Posterior):
         return general

@@ -2,8 +2,9 @@
 
     wₖ ∝ p₀(θₖ) Πₙ p(xₙ|θₖ) / q(θₖ),    θₖ drawn from q
 
-The largest weights are smoothed by a Pareto distribution fitted to them (PSIS), whose shape k̂ tells
-whether the weights can be trusted: Vehtari et al., Pareto smoothed importance sampling, 2024.
+`diagnostics` and `reweighting` rest on these weights. The largest are smoothed by a Pareto
+distribution that is fitted to them (PSIS); its shape k̂ tells whether the weights can be trusted
+(Vehtari et al., Pareto smoothed importance sampling, 2024).
 """
 
 import math
@@ -23,15 +24,15 @@ from bbalpha.engine.checks import as_keys, check_counts, check_log_likelihood, w
 from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout
 
-FEWEST_DRAWS = 100  # of which the largest twenty make the tail that is fitted
+FEWEST_DRAWS = 100  # the Pareto distribution is then fitted to the largest twenty weights
 HIGHEST_PARETO_K = 0.7  # Vehtari et al., 2024: above it the weights need too many draws
-EQUAL_WEIGHTS = 1e-3  # range of log-weights below which there is no tail, only rounding
+EQUAL_WEIGHTS = 1e-3  # range of log-weights below which differences are only rounding
 ROWS_TIMES_DRAWS = 2**21  # log-likelihoods held at once: 16 MiB in double precision
 
 
 @runtime_checkable
 class Fitted(Protocol):
-    """What weights and diagnostics ask of a posterior; read only."""
+    """What weights and diagnostics need of a posterior, which they only read."""
 
     @property
     def q(self) -> Distribution:
@@ -40,12 +41,12 @@ class Fitted(Protocol):
 
     @property
     def prior(self) -> Any:
-        """The prior p₀ over the same vector, of which only `log_prob` is used."""
+        """The prior p₀ over the same vector; only its `log_prob` is used."""
         ...
 
     @property
     def hyperparams(self) -> PyTree:
-        """What the log-likelihood takes as its third argument, or None."""
+        """The third argument of the log-likelihood, or None."""
         ...
 
     @property
@@ -60,12 +61,12 @@ class Fitted(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """How the vector becomes a tree."""
+        """How the vector becomes a tree of parameters."""
         ...
 
 
 class Draws(NamedTuple):
-    """Draws of q, and the data that weight them, checked; made anew whenever they are needed."""
+    """Draws of q and the data that weight them, checked; they are drawn again whenever needed."""
 
     fitted: Fitted
     log_likelihood: Callable[..., Any]
@@ -88,7 +89,7 @@ class Draws(NamedTuple):
 
         Raises:
             TypeError: if an argument is of the wrong kind.
-            ValueError: if an argument breaks its rule, with its value.
+            ValueError: if an argument breaks its rule; the message shows its value.
         """
         if not callable(log_likelihood):
             raise TypeError(
@@ -119,7 +120,7 @@ class Draws(NamedTuple):
     def log_likelihoods(
         self, rows: np.ndarray | None = None
     ) -> Iterator[tuple[Float64[np.ndarray, "draws rows"], np.ndarray]]:
-        """The log-likelihoods log p(xₙ|θₖ), a chunk of rows at a time, and the rows' numbers.
+        """The log-likelihoods log p(xₙ|θₖ), one chunk of rows at a time, and the row numbers.
 
         Raises:
             ValueError: if one is NaN or +∞.
@@ -141,9 +142,9 @@ class Draws(NamedTuple):
     def chunks(
         self, num_draws: int, rows: np.ndarray | None = None
     ) -> Iterator[tuple[PyTree, np.ndarray, np.ndarray]]:
-        """Data, weights and numbers of some rows, all by default, in chunks of one shape.
+        """Data, weights and numbers of some rows (by default all), in chunks of the same shape.
 
-        A short chunk is filled up with its last row at weight zero; those rows have no number.
+        A short chunk is padded with its last row at weight zero; padding has no row numbers.
         """
         num_rows = len(self.row_weights)
         rows = np.arange(num_rows) if rows is None else rows
@@ -159,7 +160,7 @@ def importance_weights(draws: Draws) -> tuple[Float64[np.ndarray, " draws"], flo
     """The smoothed weights of the draws, which sum to 1, and k̂.
 
     Raises:
-        ValueError: if k̂ says that the weights cannot be trusted.
+        ValueError: if k̂ shows that the weights cannot be trusted.
     """
     return trusted_weights(log_importance_ratios(draws))
 
@@ -170,7 +171,7 @@ def trusted_weights(
     """The smoothed weights of draws with these log-ratios, which sum to 1, and k̂.
 
     Raises:
-        ValueError: if k̂ says that the weights cannot be trusted.
+        ValueError: if k̂ shows that the weights cannot be trusted.
     """
     log_weights, pareto_k = pareto_smoothed(log_ratios)
     limit = highest_pareto_k(len(log_ratios))
@@ -184,7 +185,7 @@ def trusted_weights(
 
 
 def log_importance_ratios(draws: Draws) -> Float64[np.ndarray, " draws"]:
-    """Log p₀(θₖ) Πₙ p(xₙ|θₖ) / q(θₖ); the mean of the exponentials is the evidence."""
+    """Log p₀(θₖ) Πₙ p(xₙ|θₖ) / q(θₖ); the mean of their exponentials estimates the evidence."""
     log_ratios = draws.log_prior_ratios()
     for log_likelihoods, rows in draws.log_likelihoods():
         log_ratios += weighted_sum(log_likelihoods, draws.row_weights[rows])
@@ -192,7 +193,7 @@ def log_importance_ratios(draws: Draws) -> Float64[np.ndarray, " draws"]:
 
 
 def highest_pareto_k(num_samples: int) -> float:
-    """The largest k̂ at which so many draws suffice: min(1 − 1/log₁₀ S, 0.7).
+    """The largest k̂ for which S draws suffice: min(1 − 1/log₁₀ S, 0.7).
 
     >>> from bbalpha.importance import highest_pareto_k
     >>> highest_pareto_k(100), highest_pareto_k(4000)
@@ -206,8 +207,8 @@ def pareto_smoothed(
 ) -> tuple[Float64[np.ndarray, " draws"], float]:
     """The logarithms of smoothed weights that sum to 1, and k̂.
 
-    k̂ is −∞ if the largest weights are equal, and ∞ if most weights are zero: neither leaves a tail
-    to fit.
+    k̂ is −∞ if the largest weights are equal, and ∞ if most weights are zero. In both cases, no tail
+    can be fitted.
 
     >>> import numpy as np
     >>> from bbalpha.importance import pareto_smoothed
@@ -216,7 +217,7 @@ def pareto_smoothed(
     (1.0, -inf)
     """
     num_draws, largest = len(log_ratios), np.max(log_ratios)
-    if np.sum(log_ratios > -np.inf) < num_draws / 5:  # the most that make the tail
+    if np.sum(log_ratios > -np.inf) < num_draws / 5:  # the tail may hold a fifth of the draws
         return np.full(num_draws, -np.log(num_draws)), math.inf
     if largest - np.min(log_ratios) < EQUAL_WEIGHTS:
         return np.full(num_draws, -np.log(num_draws)), -math.inf
@@ -235,12 +236,12 @@ def weighted_sum(
 
 
 def effective_size(weights: Float64[np.ndarray, " draws"]) -> float:
-    """How many equal weights these are worth, 1 / Σₖ wₖ² (Kong, 1992)."""
+    """The number of equally weighted draws that these are worth, 1 / Σₖ wₖ² (Kong, 1992)."""
     return float(1 / np.sum(np.square(weights)))
 
 
 def _row_weights(fitted: Fitted, data: PyTree, sample_weight: Any) -> np.ndarray:
-    """The weights of the rows in double precision, if they sum to N."""
+    """The weights of the rows in double precision; raises unless they sum to N."""
     num_rows = check_data(data)
     sample_weight = np.ones(num_rows) if sample_weight is None else sample_weight
     weights = as_weights(sample_weight, "sample_weight")
@@ -255,7 +256,7 @@ def _row_weights(fitted: Fitted, data: PyTree, sample_weight: Any) -> np.ndarray
 
 
 def _psis(log_ratios: Float64[np.ndarray, " draws"]) -> tuple[np.ndarray, float]:
-    """What arviz-stats makes of the weights; k̂ is NaN if the largest are all the same."""
+    """PSIS by arviz-stats; k̂ is NaN if the largest weights are all the same."""
     from arviz_stats.base.array import array_stats
 
     try:

@@ -1,9 +1,9 @@
 """Likelihoods: outputs and targets → log p(yₙ|xₙ, θ), one number per datum.
 
-A likelihood is a value with four methods. Its array fields are hyper-parameters: `bbalpha.fit`
-learns them if it gets the likelihood as `hyperparams=`. Outputs have shape (..., data, columns),
+A likelihood is an object with four methods. Its array fields are hyper-parameters: `bbalpha.fit`
+learns them if you pass the likelihood as `hyperparams=`. Outputs have shape (..., data, columns),
 where leading axes are draws of θ. A likelihood of ordered targets also has a distribution function,
-`cdf`, and its complement `survival`, which keeps its digits in the upper tail.
+`cdf`, and its complement `survival`, which stays precise in the upper tail.
 """
 
 import math
@@ -23,7 +23,7 @@ from bbalpha.engine.arrays import on_device
 from bbalpha.engine.probabilities import LARGEST_DF, LOG_TWO_PI, ndtr
 from bbalpha.engine.special import log_ndtr, student_t_cdf
 
-LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: twice scale²
+LOG_DEGREES_OF_FREEDOM = math.log(4.0)  # heavy tails, yet a finite variance: 2 scale²
 
 Outputs = Float[Array, "..."]  # (..., data, columns); other shapes get an error message of ours
 Columns = Float[Array, "*draws data columns"]
@@ -32,7 +32,7 @@ RandomKey = Key[Array, ""]
 
 
 def floating(value: ArrayLike) -> Array:
-    """The value of a field as an array of floats, whose type training does not change."""
+    """The value of a field as an array of floats, with a type that training does not change."""
     array = value if isinstance(value, Array) else np.asarray(value)
     return on_device(array, jnp.result_type(array, float))
 
@@ -228,7 +228,7 @@ class StudentT(eqx.Module):
 
 
 class Probit(eqx.Module):
-    """A yes or a no: p(y = 1) = Φ(output), with Φ the standard Gaussian distribution function.
+    """A binary target: p(y = 1) = Φ(output), with Φ the standard Gaussian distribution function.
 
     Targets are 0 or 1, of any dtype; draws are integers.
 
@@ -254,7 +254,7 @@ class Probit(eqx.Module):
 
 
 class Bernoulli(eqx.Module):
-    """A yes or a no: p(y = 1) = 1 / (1 + exp(−output)); the outputs are logits.
+    """A binary target: p(y = 1) = 1 / (1 + exp(−output)); the outputs are logits.
 
     Targets are 0 or 1, of any dtype; draws are integers.
 
@@ -316,7 +316,7 @@ def _gaussian_log_prob(residuals: Array, log_variance: Array) -> Array:
 
 
 def _score(targets: ArrayLike, center: Array, log_scale: Array) -> Array:
-    """(target − center) / scale, where a scale that underflows becomes the smallest number."""
+    """(target − center) / scale; a scale that underflows is replaced by the smallest number."""
     scale = jnp.maximum(jnp.exp(log_scale), jnp.finfo(center.dtype).tiny)
     return (aligned(targets, center) - center) / scale
 

@@ -1,4 +1,7 @@
-"""A Gaussian whose covariance is a diagonal plus a few directions, for many parameters."""
+"""Gaussians whose covariance is a diagonal plus a few directions, for models with many parameters.
+
+`LowRankGaussian` can be fitted; `NarrowedGaussian` is the exact result of a wide regression.
+"""
 
 import equinox as eqx
 import jax
@@ -11,7 +14,7 @@ from bbalpha.engine import threefry
 from bbalpha.engine.arrays import on_device
 from bbalpha.engine.probabilities import LOG_TWO_PI
 
-RANK_DAMPING = 0.1  # squared length added to a direction of the factor
+RANK_DAMPING = 0.1  # added to the squared length of a direction of the factor
 
 
 class LowRankGaussian(eqx.Module):
@@ -39,7 +42,7 @@ class LowRankGaussian(eqx.Module):
         rank: int = 10,
         initial_log_variance: float = INITIAL_LOG_VARIANCE,
     ) -> "LowRankGaussian":
-        """A narrow Gaussian around `mean`; `functools.partial` sets another rank.
+        """A narrow Gaussian around `mean`; use `functools.partial` to set another rank.
 
         At F = 0 the gradient with respect to F vanishes, so direction r starts with a small weight
         on every parameter j with j mod rank = r.
@@ -114,8 +117,9 @@ class NarrowedGaussian(eqx.Module):
     """A diagonal Gaussian made narrower, or wider, along a few directions.
 
     The covariance is S (I + B (A Aᵀ − I) Bᵀ) S with S = diag(s), orthonormal columns B, and A lower
-    triangular. It is the posterior of a regression with more columns than rows: as wide as the
-    prior, except where data say more. Time and memory grow with parameters times directions.
+    triangular. The posterior of a regression with more columns than rows has this form: it is as
+    wide as the prior except in the directions that the data determine. Time and memory grow with
+    the number of parameters times the number of directions.
 
     >>> basis, cholesky = jnp.array([[1.0], [0.0]]), jnp.array([[0.5]])
     >>> q = bb.NarrowedGaussian(jnp.zeros(2), jnp.zeros(2), basis, cholesky)

@@ -1,9 +1,10 @@
-"""Metrics: predictions and targets → scores.
+"""Metrics: predictions and targets → scores, as `bbalpha.metrics`.
 
 Every function takes numpy or jax arrays, computes in float64 on the host, and returns a float (or a
 small record). Predictive draws have shape (draws, *targets.shape). Scores are in the units of the
 arguments: convert predictions to original units (`Standardizer.inverse`, `Standardizer.log_scale`)
-before comparing with published numbers. Mismatched shapes and empty inputs raise a `ValueError`.
+before you compare scores with published numbers. Mismatched shapes and empty inputs raise a
+`ValueError`.
 """
 
 from typing import NamedTuple
@@ -269,7 +270,7 @@ def standard_error(values: ArrayLike) -> float:
 
 
 def _filled(name: str, values: ArrayLike) -> np.ndarray:
-    """The values in float64, if there are any."""
+    """The values in float64; raises if there are none."""
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {values.shape}.")
@@ -277,7 +278,7 @@ def _filled(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def _draws_and_targets(draws: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Both in float64, if each draw has the shape of the targets."""
+    """Both in float64; raises unless each draw has the shape of the targets."""
     draws, targets = _filled("draws", draws), _filled("targets", targets)
     if draws.shape[1:] != targets.shape or draws.ndim == 0:
         raise ValueError(
@@ -288,7 +289,7 @@ def _draws_and_targets(draws: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray
 
 
 def _classes(probabilities: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities in float64, of shape (data, classes), and the labels, if they are classes."""
+    """Probabilities in float64, of shape (data, classes), and labels; raises if one is invalid."""
     probabilities, labels = _filled("probabilities", probabilities), np.asarray(labels)
     if probabilities.ndim not in (1, 2) or labels.shape != probabilities.shape[:1]:
         raise ValueError(

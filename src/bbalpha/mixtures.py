@@ -1,4 +1,4 @@
-"""A mixture of diagonal Gaussians: what stacked posteriors are."""
+"""A mixture of diagonal Gaussians, the form of a stacked posterior."""
 
 import equinox as eqx
 import jax
@@ -12,8 +12,8 @@ from bbalpha.engine import threefry
 class GaussianMixture(eqx.Module):
     """A mixture of diagonal Gaussians, q(θ) = Σₖ wₖ Πⱼ N(θⱼ; mₖⱼ, vₖⱼ).
 
-    It holds posteriors that are already fitted. `fit` cannot learn the weights, because a draw does
-    not depend on them smoothly.
+    It combines posteriors that are already fitted. `fit` cannot learn the weights, because a draw
+    does not depend on them smoothly.
 
     >>> q = bb.GaussianMixture(
     ...     means=jnp.array([[-1.0], [1.0]]),

@@ -1,7 +1,7 @@
 """Models: parameters and inputs → outputs.
 
-A model is a plain function of a pytree of parameters and a matrix of inputs, one row per datum. The
-two in this file are not special: any such function (Flax, Equinox, Haiku, your own) will do.
+A model is a plain function of a pytree of parameters and a matrix of inputs with one row per datum.
+The two models in this file are not special: any such function (Flax, Equinox, your own) will do.
 """
 
 import math
@@ -16,8 +16,8 @@ from jaxtyping import Array, Float, Key, Num
 Layer = dict[str, Array | np.ndarray]
 """One affine layer: "weights" (num_outputs, num_inputs) and "biases" (num_outputs,).
 
-One row of weights per output, as in torch and Equinox: the first layer of all draws is then one
-product of their rows, in memory order, with the inputs.
+There is one row of weights per output, as in torch and Equinox. For many draws of the weights, the
+first layer is then a single product of all their rows, in memory order, with the inputs.
 """
 
 
@@ -47,7 +47,7 @@ def mlp(
     """Outputs of a multilayer perceptron: affine layers with an activation between them.
 
     Args:
-        params: The layers in order, each as for `linear`; `init_mlp` makes them.
+        params: The layers in order, each as for `linear`; `init_mlp` creates them.
         inputs: One row per datum, of shape (data, num_inputs).
         activation: Applied elementwise after every layer but the last.
 
@@ -104,7 +104,7 @@ def init_linear(
 
 
 def init_mlp(sizes: Sequence[int], *, key: Key[Array, ""], scheme: str = "normal") -> list[Layer]:
-    """Initial parameters of `mlp`, where the mean of q starts, by one of the paper's two schemes.
+    """Initial parameters of `mlp`, drawn by one of the paper's two schemes; q starts around them.
 
         normal  (Section 4)    weights, biases ~ N(0, 0.1²)
         glorot  (Section 4.3)  weights ~ N(0, 2/(d_in + d_out)),  biases ~ N(0, 2/(1 + d_out))
@@ -146,7 +146,7 @@ def _normal_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:
 
 
 def _glorot_scales(num_inputs: int, num_outputs: int) -> tuple[float, float]:
-    """Standard deviations of weights and biases by Glorot's rule; a bias has one input."""
+    """Standard deviations of weights and biases by Glorot's rule; a bias counts as one input."""
     return math.sqrt(2 / (num_inputs + num_outputs)), math.sqrt(2 / (1 + num_outputs))
 
 

@@ -1,4 +1,8 @@
-"""From arguments to a run: rows on the device, a plan, an optimizer, the energy at the end."""
+"""From the arguments of `fit` to a run, and from the last state to a posterior with its energy.
+
+These are the helpers of `fitting` and `replicas`: they put the rows on the device, choose batch
+size, draws, optimizer and program, begin or resume the run, and compute the energy at the end.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -31,28 +35,32 @@ from bbalpha.stopping import ReplicaWatch, Watch
 from bbalpha.training import NUM_SAMPLES
 
 NUM_STEPS = 10_000
-BATCH_SIZE = 32  # the authors'
-WHOLE_ROWS = 2**20  # up to which natural-gradient steps take all rows at once
-WHOLE_BYTES = 2**26  # likewise, of rows from a source
-LARGE_BATCH = 2**13  # rows of their minibatches beyond that
-SAMPLE_ROWS = 1024  # of a source, on which the log-likelihood is checked
-MOST_SAMPLES = 512  # of their draws by default
-FEWEST_SAMPLES = 32  # likewise, for long steps: their many rows make q narrow and the noise small
-MANY_EPOCHS = 20  # beside which one more takes little time
-# Rows times draws up to which a few hundred natural-gradient steps take less time than XLA's newer
-# emitters need to compile them better: at 25,600 a step takes 0.4 instead of 0.3 ms.
+BATCH_SIZE = 32  # as in the authors' code
+WHOLE_ROWS = 2**20  # most rows that a natural-gradient step takes all at once
+WHOLE_BYTES = 2**26  # the same limit in bytes, for rows from a source
+LARGE_BATCH = 2**13  # rows per natural-gradient step if there are more
+SAMPLE_ROWS = 1024  # rows of a source on which the log-likelihood is checked
+MOST_SAMPLES = 512  # most draws per natural-gradient step by default
+FEWEST_SAMPLES = 32  # fewest, for long steps: with many rows, q is narrow and the noise small
+MANY_EPOCHS = 20  # from here on, one more epoch takes little time in comparison
+# With at most so many rows times draws, a few hundred natural-gradient steps take less time than
+# XLA's newer emitters need to compile them better: at 25,600, a step takes 0.4 instead of 0.3 ms.
 SMALL_STEP = 2**16
-# Rows times draws times parameters up to which XLA's older emitters, which compile twice as fast,
-# make steps of other optimizers nearly as fast (docs/benchmarks.md).
+# With at most so many rows times draws times parameters, XLA's older emitters, which compile twice
+# as fast, make steps of other optimizers nearly as fast (docs/benchmarks.md).
 SMALL_PRODUCTS = 2**21
-# Rows times draws from which the steps, of a tenth of a second or more, take most of the time.
+# From so many rows times draws on, a step takes a tenth of a second or more, and steps take most of
+# the time.
 LONG_STEP = 2**23
 
 
 def prepare_anywhere(
     data: Any, sample_weight: Any, optimizer: Any, batch_size: int | None, num_epochs: int | None
 ) -> tuple[Any, Plan, PyTree]:
-    """The data checked, on the device or fed to it; the plan of the run; and some rows, or all."""
+    """The checked data, on the device or to be fed to it; the plan of the run; a sample of rows.
+
+    For data in memory, the sample is all of the rows.
+    """
     from bbalpha.runtime.sources import is_source
 
     if not is_source(data):
@@ -84,7 +92,7 @@ def prepare(
     num_epochs: int | None,
     data_axis: int | None = None,
 ) -> tuple[Rows, Plan]:
-    """The data checked and on the device, and the plan of the run."""
+    """The checked data on the device, and the plan of the run."""
     num_rows = check_data(data)
     if data_axis is not None:  # the leading axis was the replicas
         num_rows = check_data(jax.tree.map(lambda leaf: leaf[0], data))
@@ -120,7 +128,7 @@ def _used_batch_size(batch_size: int | None, num_rows: int, natural: bool) -> in
 
 
 def _source_batch(num_rows: int, row_bytes: float, natural: bool) -> int:
-    """The default for rows from a source."""
+    """The default batch size for rows from a source."""
     if not natural:
         return BATCH_SIZE
     fits = num_rows <= WHOLE_ROWS and num_rows * row_bytes <= WHOLE_BYTES
@@ -135,7 +143,7 @@ def _warn_of_batch_size(batch_size: int, num_rows: int) -> None:
 
 
 def draws_for(optimizer: Any, params: PyTree, num_samples: int | None, batch_size: int) -> int:
-    """The number of draws, or a default that lets natural gradients match them."""
+    """The number of draws per step; by default enough for natural gradients to match draws."""
     if num_samples is not None:
         check_counts(num_samples=num_samples)
         return num_samples
@@ -148,7 +156,7 @@ def draws_for(optimizer: Any, params: PyTree, num_samples: int | None, batch_siz
 def optimizer_for(
     plan: Plan, optimizer: Any, params: PyTree, num_samples: int, draws: str | None
 ) -> Optimizer:
-    """The optimizer itself, made for a run if it was given by name."""
+    """The optimizer; if it was given by name, a new one for this run."""
     match optimizer:
         case "adam":
             return decaying_adam(plan.num_steps)
@@ -162,7 +170,7 @@ def optimizer_for(
 
 
 def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> Compiled:
-    """The program of the steps: compiled quickly if that costs little or no speed."""
+    """The program that takes steps: the quickly compiled one if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
     if optimizer == "natural":
         is_small = num_outcomes <= SMALL_STEP
@@ -174,9 +182,9 @@ def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> C
 def runner_of(
     steps: Compiled, rows: Any, plan: Plan, team: Any = None
 ) -> tuple[Callable[..., tuple], Any, Plan]:
-    """The function that takes steps on rows, and the rows that this process has a part in.
+    """The function that takes steps, and the rows and plan of this process.
 
-    It runs a program, or its like for rows from a source.
+    The function runs `steps` or, for rows from a source, the corresponding program.
     """
     if team is not None:
         rows, plan = team.share(rows, plan)
@@ -188,11 +196,11 @@ def runner_of(
 
 @contextmanager
 def reading(rows: Any, start: Start) -> Iterator[None]:
-    """A block in which rows may be read ahead; an error in reading them carries the result so far.
+    """A block in which rows may be read ahead; an error in reading carries the result so far.
 
     Raises:
-        SourceError: With the posterior after the last good step, if there was one.
-        ProcessError: Likewise, if another process was lost.
+        SourceError: If rows cannot be read; holds the posterior after the last good step, if any.
+        ProcessError: If another process was lost; holds the same.
     """
     try:
         yield
@@ -214,7 +222,7 @@ def _size(params: PyTree) -> int:
 
 
 def check_schedule(state: FitState, plan: Plan) -> None:
-    """Check the powers that a schedule gives at all steps."""
+    """Check the powers that a schedule gives for all steps."""
     powers = _powers(state, np.arange(plan.num_steps))
     if powers is None:
         return
@@ -223,7 +231,7 @@ def check_schedule(state: FitState, plan: Plan) -> None:
 
 
 def _powers(state: FitState, steps: np.ndarray) -> np.ndarray | None:
-    """The powers that a schedule gives at some steps; None without a schedule."""
+    """The powers that a schedule gives for some steps; None if α is constant."""
     if state.method.alpha_schedule is None:
         return None
     at = partial(state.method.alpha_at, state.alpha.ravel()[0])
@@ -236,7 +244,7 @@ def _powers(state: FitState, steps: np.ndarray) -> np.ndarray | None:
 def posterior_at_the_end(
     with_energy: Callable[[], Posterior], without: Callable[[], Posterior], stopped: str
 ) -> tuple[Posterior, str]:
-    """The posterior with its energy on the full data, which is NaN if the run was cut short."""
+    """The posterior with its energy on the full data, or with NaN if the run was cut short."""
     if stopped in ("interrupted", "non-finite"):
         return without(), stopped
     try:
@@ -248,15 +256,15 @@ def posterior_at_the_end(
 def ending(run: Callable, rows: Any, plan: Plan, start: Start, rests: bool) -> Callable:
     """A function from the last state to its posterior with the energy on the full data.
 
-    A step on all rows reports that energy, so one more step gives it, and so does one more epoch of
-    an optimizer at rest. Otherwise a program of its own does, which is compiled while others are
-    compiled and run.
+    A step on all rows reports that energy, so one more step is enough; if the rate has fallen to
+    zero, so is one more epoch. Otherwise the energy has its own program, which is compiled in the
+    background during the run.
 
     Args:
-        run: Takes steps.
+        run: The function that takes steps.
         rows: The data.
-        plan: Of the run.
-        start: Of the run.
+        plan: The plan of the run.
+        start: The start of the run.
         rests: Whether the optimizer may have come to rest at the end.
     """
     if not isinstance(rows, Rows):
@@ -288,7 +296,7 @@ def ending(run: Callable, rows: Any, plan: Plan, start: Start, rests: bool) -> C
 
 
 def comes_to_rest(optimizer: Any, state: FitState, plan: Plan) -> bool:
-    """Whether rate and power stay as they are after the last step, in an epoch of little time."""
+    """Whether one more epoch would neither change q nor take long: rate zero, constant α."""
     if optimizer != "adam" or plan.num_epochs < MANY_EPOCHS:
         return False
     powers = _powers(state, plan.num_steps - 1 + np.arange(plan.num_batches + 1))
@@ -301,7 +309,7 @@ def at_rest(state: FitState, plan: Plan) -> bool:
 
 
 def energy_at_rest(run: Callable, state: FitState, rows: Rows, plan: Plan) -> Array:
-    """The energy on the full data, of every replica if there are many, by one more epoch."""
+    """The energy on the full data from one more epoch; with replicas, one energy for each."""
     order = no_order(rows, plan.batch_size, state.step.shape)
     energies = run(state, order=order, num_steps=on_device(plan.num_batches))[2]
     return on_device(on_host(energies)[..., 0])
@@ -320,14 +328,14 @@ def begin(
     watch: Watch | ReplicaWatch,
     settings: dict[str, Any],
 ) -> Start:
-    """Where a run begins: at the state or, with a checkpoint of the same run, where that ended.
+    """The start of a run: the given state or, with a checkpoint of the same run, the saved one.
 
     Args:
         checkpoint: A folder or a `Checkpoint`, or None.
-        state: Before the first step.
+        state: The state before the first step.
         rows: The data, on the device or fed to it.
-        plan: Of the run.
-        watch: Of the run.
+        plan: The plan of the run.
+        watch: The watch of the run.
         settings: Further arguments that determine the result.
     """
     team = _team_of(watch)
@@ -348,7 +356,10 @@ def begin(
 
 
 def _team_of(watch: Watch | ReplicaWatch) -> Any:
-    """The processes that have joined, if this one is not alone; each trains its own replicas."""
+    """The processes that fit together, or None for a single process.
+
+    Replicas are not shared: each process trains its own.
+    """
     if isinstance(watch, ReplicaWatch) or not jax.distributed.is_initialized():
         return None
     from bbalpha.runtime.team import team_of_all
@@ -360,12 +371,12 @@ def _team_of(watch: Watch | ReplicaWatch) -> Any:
 
 
 def budget_of(optimizer: Any, plan: Plan) -> dict[str, int]:
-    """The number of epochs if it determines the steps, as it does for a rate that falls to 0."""
+    """The number of epochs, if the steps depend on it, as they do when the rate falls to 0."""
     return {"num_epochs": plan.num_epochs} if optimizer == "adam" else {}
 
 
 def judge_of(state: FitState, plan: Plan, tolerance: float) -> Convergence | None:
-    """The judge of a run, if its steps can be judged."""
+    """The judge of a run with natural-gradient steps; None for other optimizers."""
     if not state.is_natural:
         return None
     is_long = plan.batch_size * max(state.method.num_samples, NUM_SAMPLES) >= LONG_STEP

@@ -1,4 +1,4 @@
-"""The posterior: what a fit returns and predictions are made from."""
+"""`Posterior`, which a fit returns: draws, predictions, diagnostics, saving and loading."""
 
 import dataclasses
 from collections.abc import Callable
@@ -33,23 +33,23 @@ from bbalpha.priors import Prior
 from bbalpha.reweighting import Reweighted, reweighted
 from bbalpha.summaries import Summary, mean_of, summary_of, variance_of
 
-ROWS_TIMES_DRAWS = 2**22  # the most rows times draws that a chunk of predictions holds in memory
+ROWS_TIMES_DRAWS = 2**22  # most rows times draws of a chunk of predictions in memory
 
 
 @dataclasses.dataclass(frozen=True)
 class FitInfo:
     """The record of a run, for people to read.
 
-    `energies` holds the mean minibatch energy of each epoch, `held_out` pairs of an epoch and its
-    held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the budget
-    is used up, or the energy hardly depends on q), "diverged" (some deviations grow or shrink
-    without end), "early", "callback", "interrupted" or "non-finite"; while a callback looks at it,
-    it is "running". `converged` says whether the result had stopped moving.
+    `energies` holds the mean minibatch energy of each epoch; `held_out` holds pairs of an epoch and
+    its held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the
+    budget was used up, or the energy hardly depends on q), "diverged" (some deviations grow or
+    shrink without end), "early" (early stopping), "callback", "interrupted" or "non-finite". During
+    a callback it is "running". `converged` says whether the result had stopped changing.
 
     For message passing, `energies` has one energy per sweep, `num_steps` counts sweeps, and
-    `skipped` says how many sites each sweep had to leave as they were. `stopped` may also be
-    "double loop" (which converged where sweeps did not), or "traced" (inside another program, where
-    nothing else is known).
+    `skipped` is the number of sites that each sweep had to leave unchanged. `stopped` may also be
+    "double loop" (the double loop converged after sweeps had not) or "traced" (the fit ran inside
+    another compiled program, so nothing else is known).
     """
 
     energies: tuple[float, ...] = ()
@@ -63,7 +63,7 @@ class FitInfo:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Aside:
-    """Compares equal to every other, so that all posteriors share one tree structure."""
+    """Compares equal to any other instance, so that all posteriors share one tree structure."""
 
     info: FitInfo
 
@@ -86,7 +86,7 @@ class Posterior(eqx.Module):
     energy on the full data (lower is better), and `hyperparams` holds the learned hyper-parameters.
     Everything else is in the units of the model, where transforms put constraints on parameters.
 
-    After power EP and its relatives with a site for each datum, `leave_one_out` holds the log
+    After power EP and other methods with one site per datum, `leave_one_out` holds the log
     predictive density of each datum under q without its site.
     """
 
@@ -115,9 +115,9 @@ class Posterior(eqx.Module):
     def mean(self) -> PyTree:
         """The mean of every parameter, in the tree of the model.
 
-        Means and variances are exact for parameters without a transform. With one, they are
-        integrated numerically, or estimated from 16,384 fixed draws if the transform mixes entries,
-        as for ordered vectors and simplexes.
+        Means and variances are exact for parameters without a transform. With a transform, they are
+        computed by quadrature, or from 16,384 fixed draws if the transform mixes entries, as for
+        ordered vectors and simplexes.
         """
         return mean_of(self.q, self.layout)
 
@@ -136,7 +136,7 @@ class Posterior(eqx.Module):
         return _sample(self.q, self.layout, as_keys(key, 0, "key"), num_samples)
 
     def log_prob(self, params: PyTree) -> Float[Array, ""]:
-        """The log-density log q(θ) of one tree of parameters; −∞ where a constraint is broken."""
+        """The log-density log q(θ) of one tree of parameters; −∞ if it breaks a constraint."""
         vector = self.layout.flatten(params)
         if not self.layout.is_constrained:
             return self.q.log_prob(vector)
@@ -154,21 +154,21 @@ class Posterior(eqx.Module):
     ) -> PyTree:
         """The outputs of `model` for every draw of the parameters and every row of `inputs`.
 
-        All rows see the same draws. Without `summary` the result has axes (draws, rows, …). A
-        `summary` maps the outputs (draws, rows, …) of a chunk of rows to a tree of arrays with
-        leading axis rows; then memory does not grow with rows times draws.
+        All rows see the same draws. Without `summary`, the result has axes (draws, rows, …). A
+        `summary` maps the outputs (draws, rows, …) of a chunk of rows to a tree of arrays whose
+        first axis is the rows; memory then does not grow with rows times draws.
 
         Args:
             model: a function of one tree of parameters and a pytree of rows.
             inputs: a pytree of arrays whose first axis is the rows.
             key: randomness of the draws.
-            num_samples: how many draws; at α = 1, 50 are too few for log-densities.
+            num_samples: number of draws; at α = 1, 50 are too few for log-densities.
             summary: for example `lambda outputs: outputs.mean(axis=0)`.
         """
         check_counts(num_samples=num_samples)
         key = as_keys(key, 0, "key")
         num_rows = check_data(inputs, "inputs")
-        is_short = num_rows * num_samples <= ROWS_TIMES_DRAWS  # many rows repay the slower compiler
+        is_short = num_rows * num_samples <= ROWS_TIMES_DRAWS  # more repay the slower compiler
         program = _prediction(is_short and not inside_program(self, inputs, key))
         predict_rows = partial(
             program, self.q, self.layout, model, summary, key=key, num_samples=num_samples
@@ -212,16 +212,16 @@ class Posterior(eqx.Module):
         fit_num_samples: int = 100,
         sample_weight: Any = None,
     ) -> Diagnosis:
-        """How far q is from the exact posterior, and how noisy the fit was; print the result.
+        """How far q is from the exact posterior, and how noisy the fit was; `print` the result.
 
-        It takes about as long as evaluating the log-likelihood eight times at every draw and row.
+        This takes about as long as evaluating the log-likelihood eight times at every draw and row.
 
         Args:
             log_likelihood: the function that was given to `fit`.
-            data: the data that were given to `fit`, all of them.
+            data: all of the data that were given to `fit`.
             key: randomness of the draws.
-            num_samples: how many draws, at least 100 and 4 × `fit_num_samples`.
-            fit_num_samples: K, the `num_samples` that was given to `fit`.
+            num_samples: number of draws, at least 100 and 4 × `fit_num_samples`.
+            fit_num_samples: K, the `num_samples` of the fit.
             sample_weight: as given to `fit`.
 
         Raises:
@@ -252,15 +252,15 @@ class Posterior(eqx.Module):
     ) -> Reweighted:
         """The exact posterior, as draws of q with Pareto-smoothed importance weights.
 
-        At α > 0 q is wider than the posterior, which makes it a good proposal. Learned
-        hyper-parameters and priors are held fixed. A warning names the parameters of which q misses
-        a tail, and says when there are too few draws.
+        At α > 0, q is wider than at α = 0, which makes it a better proposal. Learned
+        hyper-parameters and priors are held fixed. Warnings name the parameters whose tails q
+        misses, and say if there are too few draws.
 
         Args:
             log_likelihood: the function that was given to `fit`.
-            data: the data that were given to `fit`, all of them.
-            key: randomness of the draws; `sample` makes the same ones with this key.
-            num_samples: how many draws, at least 100.
+            data: all of the data that were given to `fit`.
+            key: randomness of the draws; `sample` with this key returns the same draws.
+            num_samples: number of draws, at least 100.
             sample_weight: as given to `fit`.
 
         Raises:
@@ -303,11 +303,11 @@ class Posterior(eqx.Module):
         Args:
             path: the file.
             params: a tree with the names and shapes that were fitted, such as the start of `fit`.
-            hyperparams: likewise, if hyper-parameters were learned.
-            q: an example of q, needed only if its class is your own.
-            prior: likewise for the prior; if it was given by functions, what `fit` was given,
-                because a file holds no code.
-            transforms: what `fit` was given, needed only if a transform is your own.
+            hyperparams: a tree like the hyper-parameters, if these were learned.
+            q: an example of q, needed only if you wrote its class yourself.
+            prior: an example of the prior, needed only if you wrote its class yourself; if the
+                prior was given by functions, pass them again, because a file holds no code.
+            transforms: as given to `fit`, needed only if you wrote a transform yourself.
 
         Raises:
             FileNotFoundError: if there is no such file.
@@ -321,7 +321,7 @@ class Posterior(eqx.Module):
 def map_rows(
     function: Callable[[PyTree], PyTree], rows: PyTree, chunk: int, rows_axis: int
 ) -> PyTree:
-    """`function` of all rows, a chunk at a time, each padded so that shapes repeat."""
+    """`function` of all rows, one chunk at a time; chunks are padded so that shapes repeat."""
     num_rows = len(jax.tree.leaves(rows)[0])
     rows = jax.tree.map(on_host, rows)
     chunk = max(1, min(chunk, padded_length(num_rows)))
@@ -345,7 +345,7 @@ def map_rows(
 
 
 def _shown(number: Any) -> str:
-    """A number; the type and shape of several, or of one whose value is not known yet."""
+    """A number as text; for several, or for one that is traced, its type and shape."""
     if inside_program(number) or number.shape or isinstance(number, jax.ShapeDtypeStruct):
         return f"{number.dtype}{list(number.shape)}"
     return f"{float(number):.6g}"
@@ -363,7 +363,7 @@ def _with_hyperparams(
 def log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
     """The logarithm of the average density, of shape (rows,), given (draws, rows)."""
     check_one_per_datum(log_densities.shape[1:])
-    # Weights 1/K rather than − log K afterwards, which in float32 costs 5e-7 at K = 1,000.
+    # Weights 1/K; subtracting log K afterwards would cost 5e-7 in float32 at K = 1,000.
     return jax.nn.logsumexp(log_densities, axis=0, b=1 / len(log_densities))
 
 
@@ -376,8 +376,8 @@ def _sample(q: Distribution, layout: Layout, key: Key[Array, ""], num_samples: i
 
 @cache
 def _prediction(is_quick: bool) -> Callable:
-    """`_predict_rows` as a program, compiled quickly or to run fast."""
-    jit: Callable = eqx.filter_jit  # whose annotations do not mention the settings of `jax.jit`
+    """`_predict_rows` as a program, compiled either quickly or for speed."""
+    jit: Callable = eqx.filter_jit  # its annotations lack the settings of `jax.jit`
     return jit(_predict_rows, compiler_options=compiler_options(is_rare=True) if is_quick else None)
 
 

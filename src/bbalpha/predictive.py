@@ -1,7 +1,7 @@
-"""Predictions: the distribution of a target with θ averaged out.
+"""Predictions: the distribution of a target, averaged over θ.
 
-This is the mixture (1/K) Σₖ p(y|x, θₖ) over K draws of θ. The draws are the first axis of the
-outputs, of shape (draws, data, columns).
+It is the mixture (1/K) Σₖ p(y|x, θₖ) over K draws of θ. The functions here take the outputs of a
+model for these draws, of shape (draws, data, columns), as `Posterior.predict` returns them.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def predictive_log_density(
     -0.6931
     """
     _check_draws(outputs)
-    # Weights 1/K rather than − log K afterwards, which in float32 costs 5e-7 at K = 1,000.
+    # Weights 1/K; subtracting log K afterwards would cost 5e-7 in float32 at K = 1,000.
     return logsumexp(likelihood.log_prob(outputs, targets), axis=0, b=1 / len(outputs))
 
 
@@ -81,10 +81,10 @@ def predictive_quantiles(
 ) -> Float[Array, "data columns probabilities"]:
     """Return the quantiles of every target: the smallest y with P(Y ≤ y|xₙ) ≥ p.
 
-    The quantiles are exact to rounding: of the mixture itself, not of a sample from it. For counts
-    they are whole numbers. Above the median P(Y > y) ≤ 1 − p is solved instead, so that p near 1 is
-    as exact as p near 0; pass such p as float64 or Python numbers, because 1 − p has few digits in
-    float32.
+    The quantiles are those of the mixture itself, not of a sample from it, and exact up to
+    rounding. For counts they are whole numbers. Above the median, P(Y > y) ≤ 1 − p is solved
+    instead, so that p near 1 is as exact as p near 0; pass such p as float64 or Python numbers,
+    because 1 − p has few digits in float32.
 
     Args:
         likelihood: A likelihood of ordered targets (`OrderedLikelihood`).
@@ -106,7 +106,7 @@ def predictive_quantiles(
 def quantiles_at_tails(
     likelihood: Likelihood, outputs: Outputs, is_upper: Any, masses: Any
 ) -> Float[Array, "data columns probabilities"]:
-    """`predictive_quantiles` of the probabilities that `tails` has split."""
+    """`predictive_quantiles` for probabilities that `tails` has split."""
     if outputs.ndim != 3:
         rule = "shape (draws, data, columns)"
         raise ValueError(f"outputs must have {rule}; got shape {outputs.shape}.")
@@ -183,9 +183,9 @@ def _number(rank: Array, dtype: np.dtype) -> Array:
 
 
 def tails(probabilities: ArrayLike | Sequence[float]) -> tuple:
-    """Whether each probability p is above ½, and the tail: 1 − p if it is, otherwise p.
+    """Whether each probability p is above ½, and the mass of its tail: the smaller of p and 1 − p.
 
-    Computed before a compiled program turns p into float32, in which 1 − p has few digits.
+    This must happen before a compiled program turns p into float32, in which 1 − p has few digits.
     """
     known = not isinstance(probabilities, Tracer)
     values = np.asarray(probabilities, np.float64) if known else probabilities

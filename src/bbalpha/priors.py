@@ -1,7 +1,8 @@
-"""Priors p₀(θ), as `fit` takes them: a deviation, a tree, a distribution, or a log-density.
+"""Priors p₀(θ): turns what `fit` accepts as `prior=` into a log-density over the flat vector.
 
-Log-densities are of the parameters as you see them. Where a parameter has a transform, q lives on
-free numbers, and the Jacobian is added here, so that nobody needs to write it.
+A prior may be given as a standard deviation, a tree, a distribution, or a log-density function. A
+function takes the parameters in your units. Where a parameter has a transform, q is over free
+numbers; the Jacobian is added here, so that users never have to write it.
 """
 
 from collections.abc import Callable
@@ -26,10 +27,11 @@ MOST_SHOWN = 5  # parameters that a message repeats
 
 
 class DensityPrior(eqx.Module):
-    """A prior known by its log-density, as `posterior.prior` when `fit` was given functions.
+    """A prior given by log-density functions; it becomes `posterior.prior` of such a fit.
 
-    `log_density` is one function of the whole tree, or one per leaf, with None for the leaves whose
-    free numbers are Gaussian with mean zero and variances from `log_variance`.
+    `log_density` is either one function of the whole tree, or one function per leaf. A leaf with
+    None instead of a function has Gaussian free numbers, with mean zero and variances from
+    `log_variance`.
 
     >>> def log_density(scale):
     ...     return -scale  # exponential
@@ -49,7 +51,7 @@ class DensityPrior(eqx.Module):
         return sum(terms, start=jnp.zeros((), params.dtype))
 
     def terms(self, params: Float[Array, " params"]) -> dict[str, Float[Array, ""]]:
-        """The log-density of each leaf by its path, or of all of them under an empty one."""
+        """The log-density of each leaf by its path, or of all leaves under an empty path."""
         layout = self.layout
         jacobians = layout.log_det_jacobians(params)
         tree = layout.unflatten(params)
@@ -69,7 +71,7 @@ class DensityPrior(eqx.Module):
 
 
 def as_prior(prior: Prior, layout: Layout, dtype: Any) -> Density:
-    """The prior as something with a log-density over the vector.
+    """The prior as an object with a log-density over the vector.
 
     Args:
         prior: a distribution, a standard deviation, a function, or a tree of these two.
@@ -103,7 +105,7 @@ def as_prior(prior: Prior, layout: Layout, dtype: Any) -> Density:
 
 
 def check_start(params: PyTree, layout: Layout, prior: Density) -> None:
-    """Raise if the start breaks a constraint or has no prior density, unless it is traced.
+    """Raise if the start breaks a constraint or has prior density zero, unless it is traced.
 
     Raises:
         ValueError: with the name of the parameter and its value.
@@ -126,7 +128,7 @@ def check_start(params: PyTree, layout: Layout, prior: Density) -> None:
 
 
 def _gaussian(prior: PyTree, layout: Layout, dtype: Any) -> DiagonalGaussian:
-    """Independent Gaussians with mean zero and the deviations of a number or a tree."""
+    """Independent Gaussians with mean zero, and deviations from a number or a tree."""
     if jax.tree.structure(prior) == jax.tree.structure(0.0) and np.ndim(prior) == 0:
         deviations = np.full(layout.size, prior, dtype)
     else:

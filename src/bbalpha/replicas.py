@@ -70,17 +70,18 @@ def fit_many(
 ) -> list[Posterior]:
     """The posteriors of many replicas, trained together by one compiled program.
 
-    Each equals what `fit` gives for its α, key, start and data. A replica whose energy stops being
-    finite keeps its last finite state while the others go on; its `info.stopped` is "non-finite".
+    Each posterior equals the result of `fit` for the same α, key, start and data. A replica whose
+    energy stops being finite keeps its last finite state while the others continue; its
+    `info.stopped` is "non-finite".
 
     Args:
         log_likelihood: as for `fit`.
-        params: the starts, a tree whose leaves have a leading axis of replicas.
+        params: the initial means of q, a tree whose leaves have a leading axis of replicas.
         data: as for `fit`, shared by the replicas; with `data_axis=0` each array has a leading axis
             of replicas, such as `(x[rows], y[rows])` for the rows of many splits.
         keys: one key per replica.
-        alpha: one power per replica, or one power or schedule for all.
-        prior: as for `fit`; the replicas share this and the settings below.
+        alpha: one power per replica, or one power or schedule for all replicas.
+        prior: as for `fit`; the replicas share the prior and the settings below.
         learn_prior: as for `fit`.
         hyperparams: as for `fit`.
         transforms: as for `fit`.
@@ -99,7 +100,7 @@ def fit_many(
         progress: as for `fit`.
 
     Raises:
-        ValueError: if an argument breaks its rule, with its value.
+        ValueError: if an argument breaks its rule; the message shows its value.
         TypeError: if an argument is of the wrong kind.
 
     >>> def log_likelihood(mean, batch):
@@ -221,7 +222,7 @@ def _start_replicas(
 
 
 def replica_of(tree: PyTree, replica: int) -> Any:
-    """One replica of a state or posterior of all."""
+    """One replica, taken from a state or posterior of all replicas."""
     return jax.tree.map(lambda leaf: on_device(on_host(leaf)[replica]), tree)
 
 

@@ -1,8 +1,9 @@
-"""The exact posterior, as draws of q with importance weights, and how well they determine it.
+"""`Reweighted`: the exact posterior as weighted draws of q, with estimates of its accuracy.
 
-Weights may be good on the whole and still miss a tail of one parameter, where q is too narrow. Then
-the few draws out there carry most of its variance: the products of the weights and the squared
-distances from the mean have a shape k̂ of their own (Vehtari et al., 2024, Section 2.4).
+`importance` computes the weights. They may be good overall and still miss a tail of one parameter,
+where q is too narrow. Then the few draws in that tail carry most of the variance of the parameter,
+which shows in the Pareto shape k̂ of the weights times the squared distances from the mean (Vehtari
+et al., 2024, Section 2.4).
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ from bbalpha.importance import (
 )
 
 LARGEST_ERROR = 0.05  # posterior deviations: the error of the mean of 400 independent draws
-MOST_NAMES = 3  # of parameters in a warning
+MOST_NAMES = 3  # parameters that a warning names
 
 
 class Reweighted(eqx.Module):
@@ -65,12 +66,12 @@ class Reweighted(eqx.Module):
 
     @property
     def deviation_error(self) -> PyTree:
-        """The Monte Carlo standard error of every deviation, the square root of the variance."""
+        """The Monte Carlo standard error of every standard deviation."""
         return self._each(lambda values: self._errors(values)[1])
 
     @property
     def tail_pareto_k(self) -> PyTree:
-        """The shape k̂ of wₖ (θₖ − mean)² for every parameter; high if q misses a tail of it."""
+        """The Pareto shape k̂ of wₖ (θₖ − mean)² for every parameter; high if q misses a tail."""
         return self._each(self._tail_shapes)
 
     @property
@@ -79,10 +80,11 @@ class Reweighted(eqx.Module):
         return effective_size(self.weights)
 
     def sample(self, num_samples: int, *, key: Key[Array, ""]) -> PyTree:
-        """Draws of the exact posterior: the draws of q, each taken as often as its weight says.
+        """Draws of the exact posterior: draws of q, chosen again in proportion to their weights.
 
         Args:
-            num_samples: how many; far fewer than `effective_size`, or many will be the same.
+            num_samples: number of draws. Unless it is far below `effective_size`, many draws will
+                be equal.
             key: randomness of the choice.
         """
         check_counts(num_samples=num_samples)
@@ -93,7 +95,7 @@ class Reweighted(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[taken], self.draws)
 
     def _each(self, function: Any) -> PyTree:
-        """A function of the draws of each leaf, in double precision and back."""
+        """A function applied to the draws of each leaf in double precision, and cast back."""
 
         def of_leaf(leaf: Array) -> Array:
             return jnp.asarray(function(np.asarray(leaf, np.float64)), leaf.dtype)
@@ -125,10 +127,10 @@ class Reweighted(eqx.Module):
 
 
 def reweighted(draws: Draws, params: PyTree) -> Reweighted:
-    """Draws with their weights; a warning says where they do not determine the posterior.
+    """The draws with their weights; warns if they do not determine the posterior well.
 
     Raises:
-        ValueError: if k̂ says that the weights cannot be trusted.
+        ValueError: if k̂ shows that the weights cannot be trusted.
     """
     found = Reweighted(params, *importance_weights(draws))
     warn_of_errors(found)
@@ -136,7 +138,7 @@ def reweighted(draws: Draws, params: PyTree) -> Reweighted:
 
 
 def warn_of_errors(found: Reweighted) -> None:
-    """Warn where weighted draws do not determine the posterior."""
+    """Warn if the weighted draws do not determine the posterior well."""
     num_samples = len(found.weights)
     limit = highest_pareto_k(num_samples)
     shapes = _by_name(found.tail_pareto_k)

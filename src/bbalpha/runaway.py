@@ -1,8 +1,8 @@
-"""Does a fit run away? Signs that no number of steps will make q settle, and in which parameters.
+"""Does a fit run away? Finds the parameters, if any, because of which q can never settle.
 
 Deviations that grow or shrink without end mean that the energy has no minimum: a classifier
 separates the data under a flat prior, the data do not determine a parameter, or the scale of noise
-goes to zero.
+goes to zero. `convergence` asks this file after every round of steps.
 """
 
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ import numpy as np
 from bbalpha.engine.layout import Layout, name_of
 
 # A fit runs away if a log-deviation changes by this much from each quarter of the run to the next.
-# A full step changes it by up to ½, so after this travel even a start 25 e-folds off is forgotten.
-# benchmarks/runaways.py shows how this tells fits without an optimum from slow ones.
+# A full step changes it by up to ½, so even a start that is 25 e-folds off is overcome by then.
+# benchmarks/runaways.py shows how well this separates fits without an optimum from slow ones.
 STEADY_CHANGE = 1.0
 STEADY_STEPS, STEADY_TRAVEL = 1000, 50.0
-MOST_NAMES = 3  # of parameters in a sentence
+MOST_NAMES = 3  # parameters that a message names
 
 
 class Runaway(NamedTuple):
@@ -37,20 +37,20 @@ class Runaway(NamedTuple):
                 "separable. Use a narrower prior."
             )
         return (
-            f"the deviations of {names(layout, self.shrinks)} shrink below what the precision of "
-            "their numbers can tell. The energy may have no minimum, as for noise whose scale goes "
-            "to zero: bound the scale by a prior. If the parameters are far from zero, center the "
+            f"the deviations of {names(layout, self.shrinks)} shrink below numerical precision. "
+            "The energy may have no minimum, for example because the scale of the noise goes to "
+            "zero: bound the scale by a prior. If the parameters are far from zero, center the "
             "data or use double precision."
         )
 
 
 def beyond_numbers(mean: Any, log_deviation: Any, margin: float = 1.0) -> Runaway:
-    """Deviations whose cube leaves the range of numbers, or that are lost beside the mean.
+    """Deviations whose cube would overflow or underflow, or that are below rounding of the mean.
 
     Args:
-        mean: of each parameter; its type is that of the numbers.
-        log_deviation: of each parameter.
-        margin: how many rounding errors of the mean count as lost.
+        mean: the mean of each parameter; its type determines the precision.
+        log_deviation: the log-deviation of each parameter.
+        margin: deviations below this many rounding errors of the mean count as lost.
     """
     mean, log_deviation = np.asarray(mean), np.asarray(log_deviation, float)
     precision = np.finfo(mean.dtype)
@@ -74,7 +74,7 @@ def steady_change(log_deviations: np.ndarray) -> Runaway:
 
 
 def names(layout: Layout, chosen: np.ndarray) -> str:
-    """The parameters that are chosen, as in a summary, but an array by its name if all are."""
+    """The names of the chosen parameters as in a summary; one name for a wholly chosen array."""
     found = []
     ends = np.cumsum(layout.sizes)[:-1]
     for path, shape, piece in zip(

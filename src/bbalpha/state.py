@@ -1,4 +1,4 @@
-"""The state of a fit: what a step needs, and how one step moves it."""
+"""The state of a fit: everything that a step needs, and how one step changes it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from bbalpha.engine.shards import padded, summed
 from bbalpha.natural import NaturalState
 from bbalpha.posterior import Posterior
 
-KEPT_NOISE = 2**25  # numbers of noise that a replica may keep from step to step: 128 MiB
+KEPT_NOISE = 2**25  # most numbers of noise that a replica keeps from step to step: 128 MiB
 
 Schedule = Callable[[Int[Array, ""]], Number]
 
@@ -39,7 +39,7 @@ class Method:
     resample_every: int
     alpha_schedule: Schedule | None
     draws: Draws = "independent"
-    mesh: Mesh | None = None  # of the devices that the rows of a batch are spread over
+    mesh: Mesh | None = None  # the devices that share the rows of a batch, if there are several
 
     def alpha_at(self, alpha: Float[Array, ""], step: Int[Array, ""]) -> Float[Array, ""]:
         """The power at a step: constant, or given by the schedule."""
@@ -48,7 +48,12 @@ class Method:
         return jnp.asarray(self.alpha_schedule(step), alpha.dtype)
 
     def chunk(self, params: Any, *rest: PyTree) -> int:
-        """How many draws to hold in memory, given the arguments of `log_likelihood` for one."""
+        """The number of draws to hold in memory at once.
+
+        Args:
+            params: the flat vector of one draw, or its shape.
+            rest: the other arguments of `log_likelihood`, or their shapes.
+        """
         if self.sample_chunk is not None:
             return self.sample_chunk
 
@@ -63,7 +68,7 @@ class Method:
 
 
 class Variables(NamedTuple):
-    """What the optimizer moves: q, log-factors on the prior's variances, hyper-parameters."""
+    """What the optimizer changes: q, log-factors on the prior's variances, hyper-parameters."""
 
     q: Any
     log_prior_scale: tuple[Float[Array, "..."], ...] | None  # one per leaf, broadcast to it
@@ -71,7 +76,7 @@ class Variables(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a step reports: the minibatch energy before it, and whether all values were finite."""
+    """The report of a step: the minibatch energy before it, and whether all values were finite."""
 
     energy: Float[Array, ""]
     finite: Bool[Array, ""]
@@ -97,7 +102,7 @@ class FitState(eqx.Module):
 
     @property
     def last_alpha(self) -> Float[Array, "..."]:
-        """The power of the last step, or of the first if there was none."""
+        """The power of the last step; before the first step, the power that it will have."""
         return self.method.alpha_at(self.alpha, jnp.maximum(self.step - 1, 0))
 
     @property
@@ -106,7 +111,7 @@ class FitState(eqx.Module):
         return isinstance(self.optimizer_state, NaturalState)
 
     def at_full_alpha(self) -> "FitState":
-        """The same state, whose next step has the full α even if it was still rising."""
+        """The same state with the full α for the next step, even if α was still rising."""
         if not self.is_natural:
             return self
         return dataclasses.replace(self, optimizer_state=self.optimizer_state.at_full_alpha())
@@ -127,18 +132,18 @@ class FitState(eqx.Module):
         return self.method.resample_every
 
     def noise_keys(self, step: Int[Array, ""] | None = None) -> Key[Array, " draws"]:
-        """One key per draw of a step, by default the next; the same for `resample_every` steps."""
+        """One key per draw of a step (by default the next); shared by `resample_every` steps."""
         period = (self.step if step is None else step) // self.resample_every
         key = threefry.fold_in(threefry.fold_in(self.key, streams.NOISE), period)
         keys = threefry.consecutive(key, self.method.num_samples)
-        # Fused into the drawing, the hash would cost as much as the drawing itself.
+        # If fused into the drawing, the hash would cost as much as the drawing itself.
         words = in_memory(jax.random.key_data(keys), jax.random.key_data(self.key))
         return jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
 
     def noise_at(self, step: Int[Array, ""]) -> Noise:
         """The noise of a step.
 
-        Independent noise is left as keys if no other step shares it, or if it is large.
+        Independent noise stays a set of keys if no other step shares it, or if it is large.
         """
         keys = self.noise_keys(step)
         if self.resample_every == 1 and self.method.draws == "independent" and not self.is_natural:
@@ -159,7 +164,7 @@ class FitState(eqx.Module):
 
         Args:
             batch: any pytree of arrays whose first axis is the data points.
-            weights: how many data points each of them stands for; N/|S| each by default.
+            weights: how many data points each row stands for; N/|S| each by default.
         """
         shared = (self, self.variables, self.noise_at(self.step), self.last_alpha)
         return summed(self.mesh, _energy)(_with_weights(self, batch, weights), *shared)
@@ -167,7 +172,7 @@ class FitState(eqx.Module):
     def advance(
         self, batch: PyTree, weights: Float[Array, " batch"] | None, noise: Noise
     ) -> tuple["FitState", StepInfo]:
-        """`step` with noise that the caller has drawn, or with keys to draw it from."""
+        """`step`, with noise that the caller has drawn, or with keys to draw it from."""
         variables: Any = self.variables
         alpha = self.method.alpha_at(self.alpha, self.step)
         if self.is_natural and self.method.alpha_schedule is None:
@@ -194,7 +199,7 @@ class FitState(eqx.Module):
             gradient, self.optimizer_state, variables, **extra
         )
         moved = optax.apply_updates(variables, updates)
-        # Squares, because a gradient whose square overflows would freeze Adam for good.
+        # Squares, because a gradient whose square overflows would stop Adam forever.
         finite = jnp.isfinite(energy + _sum_of_squares(gradient, moved))
         variables, optimizer_state, count = jax.tree.map(
             lambda new, old: jnp.where(finite, new, old),
@@ -237,7 +242,7 @@ def _posterior(state: FitState) -> Posterior:
 def _with_weights(
     state: FitState, batch: PyTree, weights: Float[Array, " batch"] | None
 ) -> tuple[PyTree, Float[Array, " padded"] | None]:
-    """The batch with its weights, as it can be spread over devices if there are several."""
+    """The batch with its weights; padded, if there are several devices to spread it over."""
     if state.mesh is None:
         return batch, weights
     if weights is None:
@@ -253,7 +258,7 @@ def _energy(
     noise: Noise,
     alpha: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """The energy of `variables` on weighted rows, a sum over them, with the settings of `state`."""
+    """The energy of `variables`, a sum over weighted rows, with the settings of `state`."""
     q, prior = _distributions(state, variables)
     batch, weights = rows
     extra = () if variables.hyperparams is None else (variables.hyperparams,)
@@ -280,15 +285,15 @@ def _natural_gradient(
     noise: Noise,
     alpha: Float[Array, ""],
 ) -> tuple[Float[Array, ""], Variables, PyTree]:
-    """The energy, its gradient with that of q made natural, and the coordinates of the latter.
+    """The energy, its gradient (natural for q), and the coordinates of the natural gradient.
 
     The gradient of E(q) with respect to q is the sum of a part P along the path of the draws and a
     part D through the density in f. Written with scores, the whole is −(1/α − 1/N) Σₙ Eₙ[∂ log q],
     where Eₙ is the tilted expectation, and D is (1/N) Σₙ Eₙ[∂ log q]. So D is −α/(N − α) times the
     whole, and the whole is (1 − α/N) P. P alone is less noisy: at α = 0 it vanishes draw by draw
-    where q is the posterior (Roeder et al., 2017). It is the derivative with respect to the noise,
-    at fixed q, of which q makes its natural gradient: a linear map, so all of this is a sum over
-    the rows.
+    where q is the posterior (Roeder et al., 2017). P follows from the derivative of the energy with
+    respect to the noise, at fixed q, which q maps to its natural gradient. This map is linear, so
+    everything here is a sum over the rows.
     """
     _, prior = _distributions(state, variables)
 
@@ -302,7 +307,7 @@ def _natural_gradient(
 
 
 def _distributions(state: FitState, variables: Variables) -> tuple[Distribution, Density]:
-    """The approximation q and the prior p₀ that the variables stand for."""
+    """The approximation q and the prior p₀ that the variables represent."""
     prior = state.prior
     if variables.log_prior_scale is not None:
         assert isinstance(prior, DiagonalGaussian)

@@ -1,4 +1,7 @@
-"""When a fit ends: convergence, held-out scores, callbacks, and the record of the run."""
+"""When a fit ends: convergence, held-out scores, callbacks, and the record of the run.
+
+`engine/loop` asks a `Watch` between chunks of steps whether to stop.
+"""
 
 import dataclasses
 import math
@@ -27,16 +30,16 @@ Callback = Callable[[FitState, FitInfo], bool | None]
 
 @dataclasses.dataclass(frozen=True)
 class EarlyStopping:
-    """Stop when the log-likelihood of held-out data no longer grows.
+    """Stop when the log-likelihood of held-out data no longer improves.
 
-    However the fit ends, Ctrl-C included, it returns the posterior with the best score; only a
-    `NonFiniteEnergyError` carries the last finite one instead.
+    However the fit ends, even by Ctrl-C, it returns the posterior with the best score. The only
+    exception is a `NonFiniteEnergyError`, which carries the last finite posterior.
 
     Attributes:
         data: held-out data, in the form of the training data.
-        patience: how many epochs to wait for a better score.
-        every: how many epochs to train between two scores.
-        num_samples: how many draws a score takes.
+        patience: number of epochs to wait for a better score.
+        every: number of epochs between two scores.
+        num_samples: number of draws per score.
         sample_weight: how many data points each held-out row stands for; 1 by default.
 
     >>> def log_likelihood(mean, batch):
@@ -62,7 +65,7 @@ class EarlyStopping:
 
 @dataclasses.dataclass
 class Watch:
-    """What the host does between epochs: judge, score held-out data, call back, keep the record."""
+    """The work between epochs: judge, score held-out data, call back, and keep the record."""
 
     plan: Plan
     judge: Convergence | None = None
@@ -70,9 +73,9 @@ class Watch:
     callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
-    fall: float = math.inf  # of the energy in the third quarter, in nats per data point
+    fall: float = math.inf  # of the energy in the third quarter of the run, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
-    leads: bool = True  # of several processes, one calls back and warns
+    leads: bool = True  # only one of several processes calls back and warns
 
     def follow(self) -> None:
         """Leave callbacks and warnings to another process."""
@@ -172,7 +175,7 @@ class Watch:
 
 @dataclasses.dataclass
 class ReplicaWatch:
-    """What the host does between the epochs of many replicas: judge each, until all have ended."""
+    """The work between the epochs of many replicas: judge each until all have ended."""
 
     plan: Plan
     watches: list[Watch]
@@ -203,7 +206,7 @@ class ReplicaWatch:
         return state, "converged" if have_ended else None
 
     def result(self, state: FitState) -> FitState:
-        """The states that the fits return, each as it was when it converged."""
+        """The states that the fits return, each from the time when it converged."""
         if not state.is_natural:
             return state
         steps = np.array(state.step)
@@ -225,7 +228,7 @@ class ReplicaWatch:
         return "non-finite" if state.step[replica] < np.max(state.step) else stopped
 
     def warn(self, infos: list[FitInfo]) -> None:
-        """Say how many replicas used up the budget before they converged, or ran away."""
+        """Warn if replicas used up the budget before they converged, or ran away; say how many."""
         endings = ("finished", "diverged")
         moving = [info for info in infos if info.stopped in endings and not info.converged]
         if self.diverged:
@@ -246,7 +249,7 @@ class ReplicaWatch:
 
 
 def reason_of_fall(fall: float, num_epochs: int) -> str:
-    """Why a fit whose energy still fell has not converged, and what to do."""
+    """Why a fit whose energy was still falling has not converged, and what to do."""
     if math.isinf(fall):
         return f"{num_epochs} epochs are too few to judge. Raise num_epochs."
     return (

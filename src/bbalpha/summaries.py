@@ -1,8 +1,9 @@
 """Summaries of q in the units of the model: means, variances, quantiles, and a table of them.
 
-Parameters without a transform have the moments of q. A transform of one Gaussian number is
-integrated by Gauss–Hermite quadrature, and its quantiles are transforms of Gaussian ones, exactly.
-What mixes several numbers, or is not Gaussian, is estimated from draws that are always the same.
+Parameters without a transform have the moments of q. If a transform acts on a single Gaussian
+number, moments are computed by Gauss–Hermite quadrature, and quantiles exactly, by transforming
+those of the Gaussian. If a transform mixes several numbers, or q is not Gaussian, both are
+estimated from draws, which are always the same.
 """
 
 import dataclasses
@@ -27,8 +28,8 @@ from bbalpha.engine.draws import chunk_of_draws, map_draws
 from bbalpha.engine.layout import Layout, name_of
 from bbalpha.low_rank import LowRankGaussian
 
-NUM_DRAWS = 2**14  # their mean is off by 0.8 % of a deviation
-LEAST_DRAWS, DRAWN_NUMBERS = 1000, 2**26  # fewer draws for many parameters: 256 MiB
+NUM_DRAWS = 2**14  # the error of their mean is 0.8 % of a deviation
+LEAST_DRAWS, DRAWN_NUMBERS = 1000, 2**26  # fewer draws for many parameters, to stay at 256 MiB
 NUM_NODES = 64
 FARTHEST_NODE = 12.0  # in deviations; beyond it, weights underflow in single precision
 LEVELS = (0.05, 0.95)
@@ -38,7 +39,7 @@ GAUSSIANS = (CappedGaussian, DiagonalGaussian, FullGaussian, LowRankGaussian)
 
 
 class SummaryRow(NamedTuple):
-    """What a summary says of one number: its name, such as `weights[0]`, and four figures."""
+    """A row of a summary: the name of a number, such as `weights[0]`, and four figures."""
 
     name: str
     mean: float
@@ -51,7 +52,7 @@ class SummaryRow(NamedTuple):
 class Summary:
     """The mean, deviation, and 5 % and 95 % quantiles of every parameter, as trees like `params`.
 
-    Printed, it is a table with one line per number or, with more than a hundred of them, per array.
+    `print` shows a table with one line per number or, if there are more than a hundred, per array.
 
     Attributes:
         mean: expectations under q.
@@ -179,14 +180,14 @@ def _quantiles(q: Distribution, layout: Layout) -> tuple[list[Any], list[Any]]:
             ends = jnp.stack([means[place] - width, means[place] + width])
             if transform is not None:
                 ends = jax.vmap(transform.forward)(ends)
-        # A transform may also decrease.
+        # A transform may be decreasing, too.
         lower.append(ends.min(axis=0))
         upper.append(ends.max(axis=0))
     return lower, upper
 
 
 def _is_gaussian(q: Distribution, transform: Any) -> bool:
-    """Whether each value is Gaussian, or depends on a single number that is."""
+    """Whether each value is Gaussian, or depends on a single Gaussian number."""
     return isinstance(q, GAUSSIANS) and (
         transform is None or getattr(transform, "elementwise", False)
     )
@@ -209,7 +210,7 @@ def _integrated(
 def _draws(
     q: Distribution, layout: Layout, is_drawn: tuple[bool, ...]
 ) -> list[Float[Array, "draws ..."]]:
-    """Draws of some of the leaves, always the same."""
+    """Draws of some of the leaves; always the same draws."""
     if not any(is_drawn):
         return []
     num_drawn = sum(size for size, drawn in zip(layout.sizes, is_drawn, strict=True) if drawn)

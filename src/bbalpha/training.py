@@ -1,7 +1,7 @@
-"""Training, one step at a time.
+"""Training, one step at a time: the lower level under `bbalpha.fit`, which takes many steps.
 
-`init` checks its arguments and makes a state; `step` moves it along the gradient of the energy on
-one minibatch. Both are pure: compile, map and shard them from outside. `bbalpha.fit` is many steps.
+`init` checks its arguments and creates a state; `step` moves it along the gradient of the energy on
+one minibatch. Both are pure functions: compile, map and shard them from outside.
 """
 
 from typing import Any
@@ -39,10 +39,10 @@ from bbalpha.state import FitState, Method, Schedule, StepInfo, Variables
 
 Family = Any  # a class of distributions, an instance, or a function of the mean and the prior
 
-# Parameters up to which `fit` takes natural-gradient steps by default. For mean-field networks Adam
-# predicts better in the same time (docs/benchmarks.md).
+# The most parameters for which `fit` takes natural-gradient steps by default. For mean-field
+# networks, Adam predicts better in the same time (docs/benchmarks.md).
 NATURAL_SIZE, NATURAL_SIZE_MEAN_FIELD = 1000, 100
-NUM_SAMPLES = 100  # K in Section 4; for a few parameters the draws cost almost nothing
+NUM_SAMPLES = 100  # K in Section 4; with few parameters, draws cost almost nothing
 
 
 def init(
@@ -68,7 +68,7 @@ def init(
     Args:
         log_likelihood: one number per data point of a batch: `log_likelihood(params, batch)` or,
             with hyper-parameters, `log_likelihood(params, batch, hyperparams)`.
-        params: where the mean of q starts; any tree of floating-point arrays.
+        params: the initial mean of q; any tree of floating-point arrays.
         num_data: N, the number of data points (or their total weight).
         key: all randomness of the run.
         alpha: the power, or a schedule: a function from the step to the power.
@@ -76,19 +76,19 @@ def init(
         learn_prior: learn factors on the prior's variances: True for one per leaf of `params`, or a
             tree like `params` of initial factors, each of a shape that broadcasts to its leaf. For
             weights of shape (units, inputs), `np.ones((units, 1))` gives each unit its own.
-        hyperparams: a tree of arrays to be learned by minimizing the same energy.
+        hyperparams: a tree of arrays to learn by minimizing the same energy.
         transforms: the constraints of some parameters, as for `fit`.
         family: q, as for `fit`.
-        optimizer: any optax optimizer; by default the authors', `optax.adam(1e-3)`, because the
-            decaying rate of `fit` needs the number of steps. Make one and reuse it: every new one
-            is compiled again.
-        num_samples: K, the draws of q for each minibatch.
+        optimizer: any optax optimizer; by default that of the authors, `optax.adam(1e-3)`, because
+            the decaying rate of `fit` needs the number of steps. Create one and reuse it, because
+            every new optimizer is compiled again.
+        num_samples: K, the draws of q per minibatch.
         draws: as for `fit`.
-        sample_chunk: how many draws to hold in memory; chosen from the shapes by default.
-        resample_every: M, how many steps share the same noise.
+        sample_chunk: the number of draws to hold in memory; chosen from the shapes by default.
+        resample_every: M, the number of steps that share the same noise.
 
     Raises:
-        ValueError: if an argument breaks its rule, with its value.
+        ValueError: if an argument breaks its rule; the message shows its value.
         TypeError: if an argument is of the wrong kind.
 
     >>> def log_likelihood(mean, batch):
@@ -142,13 +142,13 @@ def step(
 ) -> tuple[FitState, StepInfo]:
     """The state after one step on a minibatch, and a report.
 
-    If the energy, its gradient or the result is not finite, the state stays as it was.
+    If the energy, its gradient or the result is not finite, the state does not change.
 
     Args:
         state: from `init` or the last step.
         batch: any pytree of arrays whose first axis is the data points.
-        weights: how many data points each of them stands for; N/|S| each by default. Entries of
-            weight zero are padding.
+        weights: how many data points each row stands for; N/|S| each by default. Rows of weight
+            zero are padding.
 
     Raises:
         ValueError: if the log-likelihood is not one number per data point.
@@ -175,10 +175,10 @@ def step(
 def by_name(
     optimizer: Any, family: Family, params: PyTree, prior: Prior, transforms: PyTree = None
 ) -> Any:
-    """The optimizer, or "natural" or "adam" if it was given by that name or not at all.
+    """The optimizer itself, or "natural" or "adam" if it was given by name or left to the default.
 
     Raises:
-        ValueError: if it is another name, or if q has no natural gradient.
+        ValueError: if the name is unknown, or if q has no natural gradient.
     """
     if optimizer is not None and not isinstance(optimizer, str):
         return optimizer
@@ -222,7 +222,7 @@ def _as_arrays(hyperparams: PyTree) -> PyTree:
 def _log_prior_scale(
     learn_prior: Any, prior: Density, layout: Layout, dtype: Any
 ) -> tuple[Float[Array, "..."], ...] | None:
-    """The initial logarithms of the factors to be learned, one array per leaf, or None."""
+    """The initial logarithms of the factors to learn, one array per leaf, or None."""
     if isinstance(learn_prior, bool | np.bool_) and not learn_prior:
         return None
     if not isinstance(prior, DiagonalGaussian):
@@ -256,12 +256,12 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> Distribution:
-    """Where q starts: what a class or a function makes of the mean and the prior, or an instance.
+    """The initial q: an instance, or the result of a class or function of the mean and the prior.
 
     Raises:
-        TypeError: if `family` is none of these, or makes something that cannot be trained.
+        TypeError: if `family` is none of these, or if the result cannot be trained.
         ValueError: if an instance has another number of parameters, or if q needs the variance of a
-            prior that does not know it.
+            prior whose variance is unknown.
     """
     if family is None:
         family = DiagonalGaussian if isinstance(prior, DensityPrior) else CappedGaussian
@@ -287,7 +287,7 @@ def _start_of(family: Family, mean: Float[Array, " params"], prior: Density) -> 
 
 
 def _check_trainable(q: Any) -> None:
-    """Raise unless q is a distribution whose fields an optimizer can move."""
+    """Raise unless q is a distribution whose fields an optimizer can change."""
     if not is_distribution(q):
         raise TypeError(f"family must make a bb.Distribution; got {type(q).__name__}.")
     for path, leaf in jax.tree_util.tree_leaves_with_path(q):

@@ -1,8 +1,9 @@
-"""Constrained parameters: scales, probabilities, ordered and simplex-valued ones.
+"""Transforms for constrained parameters: scales, probabilities, ordered vectors and simplexes.
 
-q is a distribution over free numbers, the whole line each. A transform takes them to the values
-that your log-likelihood, your prior and you see, and knows the logarithm of its Jacobian, by which
-densities of the two differ. Write your own with the members of `bbalpha.Transform`.
+q is a distribution over free numbers, each of which may be any real number. A transform maps them
+to the constrained values that you, your log-likelihood and your prior see. It also knows the
+logarithm of its Jacobian, by which the densities of the two differ. To write your own, implement
+the members of `bbalpha.Transform`.
 """
 
 import math
@@ -61,7 +62,7 @@ class Interval:
 
     def forward(self, free: Values) -> Values:
         """The value low + (high − low) sigmoid z."""
-        # Never rounded to an end: log p and log(1 − p) stay finite.
+        # Never rounded to an end, so that log p and log(1 − p) stay finite.
         limits = jnp.finfo(free.dtype)
         fraction = jnp.clip(jax.nn.sigmoid(free), limits.tiny, 1 - limits.epsneg)
         return self.low + (self.high - self.low) * fraction
@@ -116,7 +117,7 @@ class Simplex:
     rule: ClassVar[str] = "positive and sum to 1 along the last axis"
 
     def free_shape(self, shape: Shape) -> Shape:
-        """One number less along the last axis."""
+        """One number fewer along the last axis."""
         shape = _with_axis(shape, 2)
         return (*shape[:-1], shape[-1] - 1)
 
@@ -139,15 +140,16 @@ class Simplex:
 positive = Positive()
 """Positive numbers, such as scales and rates: x = exp z.
 
-A Gaussian on z is a log-normal distribution, whose shape does not depend on the units of x; the
-softplus function would treat scales above and below 1 differently. A standard deviation as the
-prior is on the logarithm: `prior=1.0` has median 1 and puts 95 % between 0.14 and 7.1.
+A Gaussian on z is a log-normal distribution of x, whose shape does not depend on the units of x;
+the softplus function would treat scales above and below 1 differently. If the prior is given as a
+standard deviation, it is that of z = log x: `prior=1.0` has median 1 and puts 95 % of its mass
+between 0.14 and 7.1.
 """
 
 probability = Interval(0.0, 1.0)
 """Numbers between 0 and 1, by the logistic function: x = sigmoid z, the same as `interval(0, 1)`.
 
-A standard deviation as the prior is on the log-odds; 1.6 is close to uniform.
+If the prior is given as a standard deviation, it is that of the log-odds; 1.6 is close to uniform.
 """
 
 
@@ -177,8 +179,8 @@ simplex = Simplex()
 """Vectors of K positive numbers that sum to 1, such as mixture weights, from K − 1 free numbers.
 
 x = softmax(B z) with an orthonormal basis B of the vectors that sum to 0 (the isometric log-ratio),
-so a standard deviation as the prior treats all entries alike. It acts on the last axis. Densities
-are with respect to the first K − 1 entries, as is usual for the Dirichlet distribution.
+so a prior given as a standard deviation treats all entries alike. It acts on the last axis.
+Densities are with respect to the first K − 1 entries, as is usual for the Dirichlet distribution.
 """
 
 

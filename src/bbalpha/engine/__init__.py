@@ -1,1 +1,1 @@
-"""The engine: how the method runs fast. It knows nothing of the method, which rests on it."""
+"""The engine: how the method runs fast on devices. It knows nothing of the method built on it."""

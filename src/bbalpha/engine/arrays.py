@@ -1,7 +1,7 @@
-"""Arrays made and read on the host.
+"""Arrays created and read on the host.
 
-Outside a compiled program every operation of jax is a small program of its own, which takes about
-20 ms to compile. NumPy does the same at once wherever the values lie in the host's memory anyway.
+Outside a compiled program, every jax operation is a small program of its own, which takes about
+20 ms to compile. If the values are in the host's memory anyway, NumPy does the same immediately.
 """
 
 from types import ModuleType
@@ -21,7 +21,7 @@ AnyArray = Array | np.ndarray
 def on_device(values: Any, dtype: Any = None) -> Array:
     """The values as a jax array of that type, moved to the default device without a program.
 
-    The type is never weak, because compiled programs are cached by that too.
+    The type is never weak, because compiled programs are cached by that, too.
 
     >>> from bbalpha.engine.arrays import on_device
     >>> on_device([1.0, 2.0]).dtype

@@ -1,8 +1,8 @@
 """Minibatches: padded rows on the device, and the order in which an epoch visits them.
 
-A minibatch is a row of indices into the data, always of the same length so that it compiles once: a
-short batch is padded, and the weight of each entry says how many data points it stands for (N/|S|
-for real entries, 0 for padding).
+A minibatch is a row of indices into the data. It always has the same length, so that it compiles
+once: a short batch is padded, and the weight of each entry says how many data points it stands for
+(N/|S| for real entries, 0 for padding).
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from bbalpha.engine import streams, threefry
 from bbalpha.engine.arrays import on_device, on_host
 
 SHORTEST_LENGTH = 8  # of padded rows
-FINE_LENGTH = 1024  # above which padding to powers of two would waste too much
+FINE_LENGTH = 1024  # above this, padding to powers of two would waste too much
 
 
 class Order(NamedTuple):
@@ -41,12 +41,12 @@ class Rows(NamedTuple):
         return np.asarray(np.asarray(self.sample_weight, np.float64).sum(axis=-1))
 
     def num_batches(self, batch_size: int) -> Int[Array, ""]:
-        """How many minibatches make an epoch."""
+        """The number of minibatches in an epoch."""
         return jax.lax.div(self.num_rows + (batch_size - 1), self.num_rows.dtype.type(batch_size))
 
     def take(self, taken: Int[Array, " batch"]) -> tuple[PyTree, Float[Array, " batch"]]:
         """Some rows of the data, and their weights."""
-        # The indices are known to lie inside, so the program need not check them.
+        # The indices are known to be valid, so the program need not check them.
         return jax.tree.map(
             lambda leaf: leaf.at[taken].get(mode="promise_in_bounds"),
             (self.data, self.sample_weight),
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 def padded_rows(data: PyTree, sample_weight: np.ndarray) -> Rows:
     """The data on the device, padded along the last axis of `sample_weight`.
 
-    Padding repeats the first row, because there the log-likelihood is as finite as anywhere.
+    Padding repeats the first row, so that the log-likelihood of padding is finite, too.
     """
     axis = sample_weight.ndim - 1
     num_rows = sample_weight.shape[-1]
@@ -73,9 +73,9 @@ def padded_rows(data: PyTree, sample_weight: np.ndarray) -> Rows:
 
 
 def padded_length(num_rows: int) -> int:
-    """The length to pad rows to; there are few, so that similar sizes share a compiled program.
+    """The length to pad rows to. There are few lengths, so that similar sizes share a program.
 
-    Powers of two at first; above `FINE_LENGTH` four lengths per octave, to waste less memory.
+    They are powers of two up to `FINE_LENGTH`, and four per octave above, to waste less memory.
 
     >>> from bbalpha.engine.batches import padded_length
     >>> [padded_length(num_rows) for num_rows in (5, 33, 506, 1030, 10**6)]
@@ -96,7 +96,7 @@ def order_of_epoch(key: PRNGKeyArray, epoch: Int[Array, ""], rows: Rows, batch_s
 def order_under_way(
     keys: Key[Array, "..."], epoch: int, energy: np.ndarray, rows: Rows, batch_size: int
 ) -> Order:
-    """The order amid an epoch, whose steps so far had that energy: of one run or of replicas."""
+    """The order in the middle of an epoch with this energy so far, of one run or of replicas."""
 
     def draw(key: PRNGKeyArray) -> Order:
         return order_of_epoch(key, jnp.asarray(epoch), rows, batch_size)
@@ -155,8 +155,9 @@ def minibatch_rows(
 def stable_argsort(words: UInt32[Array, " num"]) -> Int[Array, " num"]:
     """Return `jnp.argsort(words, stable=True)`, two or three times as fast on CPU.
 
-    There XLA sorts a single array of integers several times faster than an array with its indices.
-    So a few bits of each word, the lowest first, are packed with its index into one integer.
+    On CPU, XLA sorts a single array of integers several times faster than an array with its
+    indices. So a few bits of each word, the lowest first, are packed with its index into one
+    integer.
     """
     num_bits = max(1, (len(words) - 1).bit_length())  # of an index
     places = jax.lax.iota(jnp.uint32, len(words))

@@ -1,4 +1,7 @@
-"""The incomplete beta function for many x at once: fast where a and b are shared by many x."""
+"""The incomplete beta function for many x at once; fast if many x share the same a and b.
+
+`count_probabilities` uses it for the tails of the negative binomial distribution.
+"""
 
 import numpy as np
 
@@ -9,7 +12,7 @@ SINGLE = (
     np.linspace(-3.5, 4.5, 64),
 )  # nodes in θ and in v. Error 3e-7 from b = 0.3 on, 5e-5 at 0.05
 DOUBLE = 32, np.linspace(-5.0, 6.0, 201)  # error 3e-11 for b ≥ 0.1
-SERIES_END = 0.5  # below which −log(1 − z) − z is a series
+SERIES_END = 0.5  # below this, −log(1 − z) − z is computed as a series
 TERMS_SINGLE, TERMS_DOUBLE = 7, 16
 
 
@@ -18,8 +21,8 @@ def beta_ratio(a: Numbers, b: Numbers, s: Numbers) -> Numbers:
 
     It equals J = ∫₀^∞ exp(−av) (1 − x(1 − exp(−v)))^(−a−b) dv. With m = ab/(a + b) and
     k = 0.35 a/√m, √m J (1 + ks) is so smooth in θ = (1 − s)/(1 + ks) that a short Chebyshev series
-    gives all values from a few, which are integrated numerically. If a thousand values of s share
-    their a and b, `jax.scipy.special.betainc` takes several times as long.
+    through a few numerically integrated values gives all others. If a thousand values of s share a
+    and b, `jax.scipy.special.betainc` takes several times as long.
 
     Args:
         a: Positive numbers.

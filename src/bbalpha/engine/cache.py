@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, so that later processes need not compile them again."""
+"""The cache of compiled programs on disk, so that later processes need not compile them again."""
 
 import hashlib
 import os
@@ -12,25 +12,25 @@ import jax
 from bbalpha.engine.checks import warn
 
 VARIABLE = "BBALPHA_CACHE_DIR"
-# jax's settings, with its default and ours. Programs that compile faster than they are read and
-# written are not kept; the least recently used ones are deleted beyond the size.
+# jax's settings, each with jax's default and ours. Programs that compile faster than they can be
+# read and written are not kept. Beyond the maximum size, the least recently used ones are deleted.
 SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": (1.0, 0.05),
-    "jax_compilation_cache_max_size": (-1, 2**28),  # 256 MiB, some thousand programs
+    "jax_compilation_cache_max_size": (-1, 2**28),  # 256 MiB, about a thousand programs
 }
 
 
 def use_compilation_cache(path: str | Path | None = None) -> Path | None:
     """Keep compiled programs on disk from now on; return the folder, or None if there is none.
 
-    This switches on jax's persistent compilation cache for the whole process. The first fit of a
-    process then takes a fraction of the time if an earlier process has fitted a model of the same
-    shape. The command line does this by itself.
+    This turns on jax's persistent compilation cache for the whole process. If an earlier process
+    has fitted a model of the same shape, the first fit then takes a fraction of the time. The
+    command line always does this.
 
-    Without `path` the folder is the first of these: the one jax already uses, which
-    `JAX_COMPILATION_CACHE_DIR` sets; the one that `BBALPHA_CACHE_DIR` names, where an empty value
-    means none; `bbalpha` in the user's folder for caches. If it cannot be written, a warning
-    says so, and programs are compiled as usual.
+    Without `path`, the folder is the first of these: the one that jax already uses, as set by
+    `JAX_COMPILATION_CACHE_DIR`; the one named by `BBALPHA_CACHE_DIR`, where an empty value turns
+    the cache off; `bbalpha` in the user's cache folder. If the folder cannot be written, there is a
+    warning, and programs are compiled as usual.
 
     Args:
         path: the folder; it is created if it does not exist.
@@ -48,7 +48,7 @@ def use_compilation_cache(path: str | Path | None = None) -> Path | None:
             return None
         folder = base.absolute() / _processor()
         _prepare(folder)
-    except (OSError, RuntimeError) as error:  # the latter if there is no home
+    except (OSError, RuntimeError) as error:  # RuntimeError if there is no home folder
         reason = f"{error}".removeprefix("[Errno").lstrip(" 0123456789]")
         warn(
             f"compiled programs cannot be kept on disk: {reason}. Set {VARIABLE} to another "
@@ -71,7 +71,7 @@ def forget_program(name: str) -> None:
 
 
 def _chosen_folder() -> Path | None:
-    """The folder that the environment names, or the usual one of the platform; None if unwanted."""
+    """The folder named by the environment, or the platform's usual one; None if turned off."""
     given = os.environ.get(VARIABLE)
     if given is not None:
         return Path(given).expanduser() if given else None
@@ -87,7 +87,7 @@ def _chosen_folder() -> Path | None:
 
 
 def _processor() -> str:
-    """A name for this kind of processor: machines that share a home may not share programs."""
+    """A name for this kind of processor, because machines that share a home may differ in it."""
     information = Path("/proc/cpuinfo")
     text = information.read_text().split("\n\n")[0] if information.exists() else ""
     kinds = ("vendor_id", "model name", "flags", "Features", "CPU part")
@@ -97,19 +97,19 @@ def _processor() -> str:
 
 
 def _prepare(folder: Path) -> None:
-    """Create the folder, or raise an OSError if it cannot be written; clean up after a crash."""
+    """Create the folder and clean up after a crash; raise an OSError if it cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
-    # jax writes a program and then the time of its use. A process that was killed in between leaves
-    # a program without a time, and jax could no longer write any other.
+    # jax writes a program and then the time of its use. A process that is killed in between leaves
+    # a program without a time, which keeps jax from writing any other program.
     for program in folder.glob("*-cache"):
         if not program.with_name(program.name.removesuffix("cache") + "atime").exists():
             program.unlink(missing_ok=True)
 
 
 def _forget_folder_in_use() -> None:
-    """Let jax open the new folder, although it may have opened another one."""
+    """Make jax open the new folder even if it has already opened another one."""
     from jax.experimental.compilation_cache import compilation_cache
 
     compilation_cache.reset_cache()

@@ -1,4 +1,4 @@
-"""Arguments checked at the door: one sentence with real values, before anything is compiled."""
+"""Checks of arguments before anything is compiled; a message is one sentence with real values."""
 
 import math
 import sys
@@ -115,7 +115,7 @@ def as_keys(keys: Any, ndim: int, name: str) -> Array:
 
 
 def without_jit(function: Any) -> Any:
-    """The function inside `jax.jit` or `eqx.filter_jit`, which would hide targets from checks."""
+    """The function without its `jax.jit` or `eqx.filter_jit`, which would hide its targets."""
     while hasattr(function, "lower") and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
@@ -129,16 +129,16 @@ def check_log_likelihood(
 ) -> None:
     """Raise unless the user's function returns one number per row and accepts the targets.
 
-    The parameters are abstract, so nothing is computed, and a likelihood checks its targets if it
-    gets them as they are. If it gets something computed from them, that is computed here, in small
-    programs that take their time to compile. A function that ignores its batch and looks at other
-    data is right for all rows and wrong for a batch, so both are tried.
+    The parameters are abstract, so nothing is computed, and a likelihood can check its targets if
+    they are passed to it unchanged. If it gets values computed from the targets, these are computed
+    here, in small programs that take some time to compile. Both all rows and a batch are tried,
+    because a function that ignores its argument and uses other data fits only the former.
 
     Args:
         log_likelihood: a function of the parameters and some rows.
         params: the parameters, or their shapes.
         data: all rows.
-        batch_size: how many rows make a batch; without it only all rows are tried.
+        batch_size: number of rows in a batch; if None, only all rows are tried.
     """
     data = jax.tree.map(on_device, data)
     num_rows = len(jax.tree.leaves(data)[0])
@@ -202,7 +202,7 @@ def check_one_per_datum(found: Shape | str, expected: Shape | None = None) -> No
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn about the line of code that called into bbalpha."""
+    """Warn, with the line of the user's code that called bbalpha."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bbalpha."):
         level, frame = level + 1, frame.f_back

@@ -1,7 +1,7 @@
-"""Steps over minibatches that were laid out elsewhere: a chunk of them at a time on the device.
+"""Steps over minibatches that are prepared elsewhere, one chunk of them on the device at a time.
 
-As `epochs`, but for rows that do not all fit on the device. The batch of a step is a function of
-the step, so it does not matter where chunks begin.
+The counterpart of `epochs` for rows that do not all fit on the device. The batch of a step depends
+only on the step, so it does not matter where chunks begin.
 """
 
 from functools import partial
@@ -17,16 +17,16 @@ from bbalpha.engine.epochs import kept_noise, next_noise
 
 
 class SourceError(ValueError):
-    """A source of rows cannot be read, or holds what it must not; the result so far is kept.
+    """A source of rows cannot be read or holds invalid values; the result so far is kept.
 
     Attributes:
-        step: How many steps the fit had taken, if it had begun.
-        posterior: The result of these steps.
+        step: The number of steps that the fit had taken, if it had begun.
+        posterior: The posterior after these steps.
     """
 
     step: int | None = None
     posterior: Any = None
-    state: Any = None  # of the loop, after its last whole chunk
+    state: Any = None  # the state of the loop after its last complete chunk
 
 
 class Chunk(NamedTuple):
@@ -50,10 +50,10 @@ class ChunkCarry(NamedTuple):
 def run_chunk(
     state: Any, chunk: Chunk, num_steps: Int[Array, ""]
 ) -> tuple[Any, Float[Array, " steps"], Bool[Array, ""]]:
-    """The state after some steps on batches of a chunk, their energies, and if all is well.
+    """The state after some steps on batches of a chunk, their energies, and whether all are finite.
 
-    The energy of a step stands where its batch stands in the chunk. The loop ends at the first step
-    that is not finite.
+    The energies are in the order of the batches in the chunk. The loop ends at the first step that
+    is not finite.
     """
     span_begin, end = state.step, state.step + num_steps
 
@@ -79,7 +79,7 @@ def run_chunk(
     return last.state, last.energies, last.finite
 
 
-# For runs that take no longer than compiling does.
+# For runs that would take less time than compiling for speed.
 quick_chunk = Compiled(run_chunk.function, is_rare=True)
 
 

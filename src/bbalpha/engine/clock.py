@@ -1,4 +1,4 @@
-"""How long jax took to make programs, so that it can be told apart from running them."""
+"""The time that jax spends compiling, so that it can be reported apart from running programs."""
 
 import threading
 import time
@@ -6,13 +6,13 @@ from functools import cache
 
 import jax
 
-PREFIX = "/jax/core/compile"  # of the events that jax reports while it traces and compiles
+PREFIX = "/jax/core/compile"  # of the events that jax reports while tracing and compiling
 
 _events: list[tuple[float, float, int]] = []  # when each began and ended, and in which thread
 
 
 class Compiling:
-    """The seconds that this thread has spent on making programs since this was made."""
+    """The seconds that this thread has spent tracing and compiling since the object was made."""
 
     def __init__(self) -> None:
         _listen()

@@ -1,4 +1,4 @@
-"""How the programs of a fit are compiled: with options, once, and some of them ahead."""
+"""How the programs of a fit are compiled: once, with options, and some of them ahead of time."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +13,16 @@ from bbalpha.engine.options import compiler_options, inside_program
 
 @dataclass(frozen=True)
 class Compiled:
-    """`function` as a compiled program, made at its first call so that imports find no devices.
+    """`function` as a compiled program, created at its first call so that imports touch no device.
 
-    Compiler options apply to a whole program; inside another one, it is compiled as that one is.
+    Compiler options apply to whole programs. Inside another program, `function` is compiled with
+    the options of that program.
 
     Attributes:
-        function: what to compile.
+        function: the function to compile.
         static_argnames: the arguments that are not traced.
-        is_rare: whether the program is run so rarely that it should be compiled quickly.
+        is_rare: whether the program runs so rarely that compiling it quickly matters more than
+            speed.
 
     >>> from bbalpha.engine.compiling import Compiled
     >>> double = Compiled(lambda x: x + x)
@@ -48,10 +50,10 @@ class Compiled:
 
 
 def compile_ahead(program: Any, *args: Any) -> Callable[[], None]:
-    """Start to compile what `jax.jit` made for such arguments; return a function that waits for it.
+    """Start compiling a jitted function for such arguments; return a function that waits for it.
 
-    The program is traced here, because settings made with `with` hold only in the user's own
-    thread, and compiled in another thread. A later call finds it compiled.
+    The program is compiled in another thread, so that a later call finds it compiled. It is traced
+    in this thread, because settings made by `with` hold only in the user's own thread.
 
     >>> from bbalpha.engine.compiling import compile_ahead
     >>> square = jax.jit(jnp.square)
@@ -65,6 +67,6 @@ def compile_ahead(program: Any, *args: Any) -> Callable[[], None]:
     threads.shutdown(wait=False)
 
     def wait() -> None:
-        compiled.exception()  # if it failed, so will the call
+        compiled.exception()  # not raised: if compiling failed, the call will fail, too
 
     return wait

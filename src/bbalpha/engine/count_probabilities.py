@@ -20,10 +20,10 @@ from bbalpha.engine.probabilities import (
 )
 
 STIRLING_START = 10.0  # from here on, Stirling's series with three corrections is exact to 1e-10
-SERIES_START = 8.0  # from which four terms of Stirling's series are exact to 1e-11
-LARGEST_COUNT = 1e12  # whose third power is finite in float32
+SERIES_START = 8.0  # from here on, four terms of Stirling's series are exact to 1e-11
+LARGEST_COUNT = 1e12  # its third power is finite in float32
 FAR = 40.0  # difference of logarithms from which exp(δ) − 1 is exp(δ); exp(2δ) is finite in float32
-LARGEST_LOG_SIZE = 16.0  # log r up to which the negative binomial is told from the Poisson
+LARGEST_LOG_SIZE = 16.0  # log r; beyond it, the negative binomial is treated as Poisson
 _log_gamma_of_number = np.frompyfunc(math.lgamma, 1, 1)
 
 

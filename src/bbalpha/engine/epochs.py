@@ -1,7 +1,7 @@
 """Epochs: many steps over the rows inside one compiled loop.
 
-The loop knows nothing of the method: it moves any state that fulfils `Trainable`. Shapes and
-functions determine what is compiled, never α, the data or the number of steps.
+The loop knows nothing of the method: it advances any state that implements `Trainable`. Only shapes
+and functions determine what is compiled, never α, the data or the number of steps.
 """
 
 from functools import partial
@@ -17,13 +17,13 @@ from bbalpha.engine.compiling import Compiled
 from bbalpha.engine.draws import Noise
 from bbalpha.engine.shards import whole
 
-CHUNK_EPOCHS = 256  # the most epochs that one call reports on
+CHUNK_EPOCHS = 256  # most epochs whose energies one call can report
 ENERGY_ROWS = 1024  # rows per chunk when the energy is computed on the full data
 
 
 @runtime_checkable
 class Trainable(Protocol):
-    """What the loop asks of a state: to make noise, to take a step, and to know its energy."""
+    """What the loop needs of a state: its noise, its next step, and its energy."""
 
     step: Int[Array, "..."]
     key: Key[Array, "..."]
@@ -68,7 +68,7 @@ class Span(NamedTuple):
 
 
 class BatchCarry(NamedTuple):
-    """What passes from one minibatch to the next."""
+    """The values carried from one minibatch to the next."""
 
     state: Any
     noise: Noise | None  # if several steps share it
@@ -91,13 +91,13 @@ class EpochCarry(NamedTuple):
 def run_steps(
     state: Any, rows: Rows, order: Order, num_steps: Int[Array, ""], batch_size: int
 ) -> tuple[Any, Order, Float[Array, " epochs"], Bool[Array, ""]]:
-    """The state after some steps, the order it is in, the energy of each epoch, and if all is well.
+    """The state after some steps, the order, the energy of each epoch, and whether all are finite.
 
     The key and the epoch determine the order of the rows, so a run may stop and resume anywhere.
-    The order is passed on only because drawing it for a million rows takes as long as a thousand
-    steps, and for the energy of an epoch that began in an earlier call; at the start of an epoch
-    `no_order` will do. A batch of all rows needs no order, which makes the program smaller. The
-    loop ends at the first step that is not finite.
+    There are two reasons to pass the order from call to call: drawing it for a million rows takes
+    as long as a thousand steps, and it carries the energy of an epoch that began in an earlier
+    call. At the start of an epoch, `no_order` is enough. A batch of all rows needs no order, which
+    makes the program smaller. The loop ends at the first step that is not finite.
     """
     span = Span(state.step, state.step + num_steps)
     run_epoch = _run_batch_of_all if batch_size == len(rows.sample_weight) else _run_epoch
@@ -116,7 +116,7 @@ def run_steps(
     return end.state, end.order, end.energies, end.finite
 
 
-# For runs that take no longer than compiling does.
+# For runs that would take less time than compiling for speed.
 quick_steps = Compiled(run_steps.function, run_steps.static_argnames, is_rare=True)
 
 
@@ -174,7 +174,7 @@ def _run_batch(
         jax.lax.dynamic_index_in_dim(leaf, place, keepdims=False)
         for leaf in (order.taken, order.weights)
     )
-    weights = whole(state.mesh, weights)  # spread like the rows, their sum would be exchanged
+    weights = whole(state.mesh, weights)  # if spread like the rows, devices would exchange sums
     share = jnp.sum(weights > 0) / rows.num_rows
     batch, sample_weight = rows.take(taken)
     weights = (weights * sample_weight).astype(state.dtype)
@@ -185,7 +185,7 @@ def _run_batch(
 
 
 def kept_noise(state: Any, noise: Noise) -> Noise | None:
-    """The noise of a step, if the next one may share it."""
+    """The noise of a step, if the next step may share it; otherwise None."""
     return noise if state.resample_every > 1 else None
 
 
@@ -195,17 +195,17 @@ def next_noise(state: Any, noise: Noise | None, begin: Int[Array, ""]) -> Noise:
         return state.noise_at(state.step)
 
     def redraw(turn: Int[Array, ""], _: Noise) -> Noise:
-        # The turn is 0; without it XLA would draw before the loop, and so at every step.
+        # The turn is always 0; without it, XLA would draw before the loop, hence at every step.
         return state.noise_at(state.step + turn)
 
-    # A loop of zero or one turns, because `jax.lax.cond` would copy the noise that is kept.
+    # A loop of zero or one turns, because `jax.lax.cond` would copy the noise.
     is_due = (state.step % state.resample_every == 0) & (state.step > begin)
     return jax.lax.fori_loop(0, is_due.astype(int), redraw, noise)
 
 
 @jax.jit
 def full_energy(state: Any, rows: Rows) -> Float[Array, ""]:
-    """The energy on all data, with the draws of the next step, a chunk of rows at a time."""
+    """The energy on all data, with the draws of the next step, one chunk of rows at a time."""
     num_slots = len(rows.sample_weight)
     chunk = min(num_slots, ENERGY_ROWS)
 

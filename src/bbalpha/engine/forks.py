@@ -1,4 +1,4 @@
-"""Forked processes, in which jax would wait forever for threads that it no longer has."""
+"""Refuses to run in a forked process, where jax would wait forever for threads that are gone."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class _Process:
-    """What is known about this process."""
+    """Facts about this process."""
 
     has_run = False
     is_broken = False
@@ -16,7 +16,7 @@ def check_not_forked() -> None:
     """Raise if this process was forked from one that had already computed something with jax.
 
     Raises:
-        RuntimeError: If it was.
+        RuntimeError: If it was forked like that.
     """
     if _Process.is_broken:
         raise RuntimeError(
@@ -32,14 +32,14 @@ def _note_fork() -> None:
 
 
 def _jax_has_run() -> bool:
-    """Whether jax has started its threads, as far as this version of jax tells."""
+    """Whether jax has started its threads, as far as this version of jax lets us know."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     are_started = getattr(bridge, "backends_are_initialized", None)
     return are_started is not None and are_started()
 
 
 def _has_lost_threads() -> bool:
-    """Whether jax has started its threads and none are left, which Linux can tell."""
+    """Whether jax has started its threads and none are left; only Linux can tell."""
     threads = Path("/proc/self/task")
     return _jax_has_run() and threads.is_dir() and len(list(threads.iterdir())) == 1
 

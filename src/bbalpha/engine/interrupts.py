@@ -1,4 +1,4 @@
-"""Signals that wait for the end of a chunk, so that no state is left half-way."""
+"""Signals (Ctrl-C, SIGTERM) deferred to the end of a chunk, so that no state is left half-done."""
 
 import signal
 import threading
@@ -16,13 +16,13 @@ class _Outermost:
 
 @contextmanager
 def deferred(*signals: signal.Signals) -> Iterator[Callable[[], signal.Signals | None]]:
-    """A function that tells which of the signals has arrived since the block began, if any.
+    """Defer signals in a block; yield a function that tells which of them has arrived, if any.
 
-    In a block inside another one, the function tells what has arrived since the outer block began.
-    A second Ctrl-C is answered at once, as it was before the blocks, usually by a
-    `KeyboardInterrupt`. Handlers are restored after the block, and a signal that nobody was told of
-    is raised again. Only the main thread can have handlers, and a signal that the process ignores
-    stays ignored.
+    In nested blocks, the function tells what has arrived since the outermost block began. A second
+    Ctrl-C is not deferred but handled as before the block, usually by a `KeyboardInterrupt`. After
+    the block, handlers are restored, and a signal that the function has not reported is raised
+    again. Only the main thread can have handlers, and a signal that the process ignores stays
+    ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

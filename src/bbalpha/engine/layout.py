@@ -1,7 +1,7 @@
-"""How a tree of parameters lies in one flat vector, the form that q and optimizers work on.
+"""`Layout`: how a tree of parameters lies in one flat vector, on which q and optimizers work.
 
-A parameter under a constraint, such as a scale, has a transform: the vector holds free numbers, the
-tree holds the values that they become.
+A parameter with a constraint, such as a scale, has a transform: the vector holds free numbers, and
+the tree holds the constrained values that they map to.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from bbalpha.engine.arrays import library_of, on_device, on_host
 
 Shape = tuple[int, ...]
 
-ROUND_TRIP = 1e-4  # how closely a start must come back from its free numbers
+ROUND_TRIP = 1e-4  # how far a start may change when it is mapped to free numbers and back
 
 
 @runtime_checkable
@@ -28,18 +28,20 @@ class Transform(Protocol):
     """A smooth one-to-one map from free numbers to values under a constraint.
 
     To write your own, make a frozen dataclass with these members; it must be hashable, because
-    compiled programs are cached by it. Three more members are optional: `free_shape(shape)`, the
-    shape of the free numbers of an array, if it differs; `elementwise = True`, if each value
-    depends on one free number only, which makes means and quantiles exact; and `rule`, the
-    constraint in words, for messages such as "params['scale'] must be positive".
+    compiled programs are cached by it. Three more members are optional:
+
+    - `free_shape(shape)`: the shape of the free numbers of an array, if it differs.
+    - `elementwise = True`: says that each value depends on only one free number, which makes means
+      and quantiles exact.
+    - `rule`: the constraint in words, for messages such as "params['scale'] must be positive".
     """
 
     def forward(self, free: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The values that free numbers become."""
+        """The values that the free numbers map to."""
         ...
 
     def inverse(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The free numbers of values; NaN or infinite if the values break the constraint."""
+        """The free numbers of the values; NaN or infinite if the values break the constraint."""
         ...
 
     def log_det_jacobian(self, free: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -64,15 +66,16 @@ class Layout:
 
     @classmethod
     def of(cls, params: PyTree, name: str = "params", transforms: PyTree = None) -> "Layout":
-        """The layout of `params`, which error messages call `name`.
+        """The layout of a tree of parameters.
 
         Args:
             params: a tree of arrays, or of their shapes.
-            name: what messages call it.
+            name: the name of the tree in error messages.
             transforms: as for `fit`.
 
         Raises:
-            TypeError: if a leaf is not an array of floating-point numbers, or a transform not one.
+            TypeError: if a leaf is not an array of floating-point numbers, or if a transform is of
+                the wrong kind.
             ValueError: if the tree holds no numbers, or a transform does not fit its parameter.
         """
         leaves, structure = jax.tree_util.tree_flatten_with_path(params)
@@ -96,7 +99,7 @@ class Layout:
         return layout.constrained(_one_per_leaf(transforms, [path for path, _ in leaves]))
 
     def constrained(self, transforms: tuple[Any, ...]) -> "Layout":
-        """The same layout with these transforms, one or None per leaf.
+        """The same layout with these transforms, one transform or None per leaf.
 
         Raises:
             ValueError: if a transform does not fit the shape of its leaf.
@@ -119,7 +122,7 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers of the vector belong to each leaf."""
+        """The number of entries of the vector that belong to each leaf."""
         return tuple(math.prod(shape) for shape in self.free_shapes)
 
     @property
@@ -140,7 +143,7 @@ class Layout:
                     f"params{path} must have shape {shape}, as in the model; "
                     f"got shape {np.shape(leaf)}."
                 )
-        # At least single precision, and not weak: compiled programs are cached by that too.
+        # At least single precision and not weakly typed, because programs are cached by that too.
         dtype = jnp.promote_types(jnp.result_type(*self.dtypes), jnp.float32)
         if not self.is_constrained:
             leaves = jax.tree.map(on_host, leaves)
@@ -176,7 +179,7 @@ class Layout:
         return self.structure.unflatten(typed)
 
     def log_det_jacobians(self, vector: Float[Array, " params"]) -> list[Float[Array, ""]]:
-        """Log |det ∂leaf/∂free| of each leaf, by which densities of the two differ."""
+        """Log |det ∂leaf/∂free| of each leaf, the difference between the two log-densities."""
         return [
             jnp.zeros((), vector.dtype)
             if transform is None
@@ -188,7 +191,7 @@ class Layout:
         """Raise if a parameter breaks its constraint; traced ones cannot be checked.
 
         Raises:
-            ValueError: if it does not come back from its free numbers, with its value.
+            ValueError: if it changes when mapped to free numbers and back; shows its value.
         """
         leaves = self.structure.flatten_up_to(params)
         for leaf, path, transform in zip(leaves, self.paths, self.transforms, strict=True):
@@ -222,7 +225,7 @@ def shown(leaf: Any) -> str:
 
 
 def name_of(path: str, index: tuple[int, ...]) -> str:
-    """The name of a number: the path with a bare first key, then its place in the array."""
+    """The name of a number, such as weights[0, 1]: its path and its index in the array."""
     place = f"[{', '.join(map(str, index))}]" if index else ""
     if path.startswith("['"):
         key, _, rest = path[2:].partition("']")
@@ -235,7 +238,7 @@ def _free_shape(transform: Any, shape: Shape) -> Shape:
 
 
 def _one_per_leaf(transforms: PyTree, leaf_paths: list[Any]) -> tuple[Any, ...]:
-    """The transform or None of each leaf, found by its names, whatever containers hold them."""
+    """The transform or None of each leaf, matched by name, whatever containers are used."""
     given = jax.tree_util.tree_leaves_with_path(transforms, lambda x: isinstance(x, Transform))
     by_names = {}
     places = {_names(path): place for place, path in enumerate(leaf_paths)}
@@ -261,7 +264,7 @@ def _one_per_leaf(transforms: PyTree, leaf_paths: list[Any]) -> tuple[Any, ...]:
 
 
 def _is_hashable(thing: Any) -> bool:
-    """Whether it has a hash, which a frozen dataclass with a list in it has not."""
+    """Whether it has a hash; a frozen dataclass that holds a list, for example, has none."""
     try:
         hash(thing)
     except TypeError:
@@ -270,12 +273,12 @@ def _is_hashable(thing: Any) -> bool:
 
 
 def _names(path: Any) -> tuple[str, ...]:
-    """The keys of a path as texts, so that {"scale": …} finds the field of a module, too."""
+    """The keys of a path as texts, so that {"scale": …} also matches the field of a module."""
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
 
 
 def _check_shapes(transform: Any, path: str, shape: Shape) -> None:
-    """Raise unless the transform's free numbers become an array of the shape, and come back."""
+    """Raise unless the transform maps free numbers to an array of this shape, and back."""
     try:
         free_shape = _free_shape(transform, shape)
     except ValueError as error:

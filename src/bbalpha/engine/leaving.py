@@ -1,7 +1,7 @@
-"""Programs that leave at a signal: at once, with its exit code and a sentence.
+"""How the command line ends at a signal: at once, with a sentence and the signal's exit code.
 
-An exception amid an import or a compilation can crash Python, and so can its own end while other
-threads compute. Therefore the process ends here, without either.
+An exception in the middle of an import or a compilation can crash Python, and so can its normal
+exit while other threads compute. Here the process ends without either.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ VERBS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 STANDARD_ERROR = 2
 CLEAR_LINE = b"\r\x1b[2K\x1b[?25h"  # a progress bar may have hidden the cursor
 
-before_leaving: list[Callable[[], None]] = []  # clean-ups, to be called first
+before_leaving: list[Callable[[], None]] = []  # clean-up functions, which are called first
 
 
 class _Sentence:
@@ -25,21 +25,21 @@ class _Sentence:
 
 
 def leave_at_signals() -> None:
-    """Let Ctrl-C and SIGTERM end this process from now on, unless it ignores them."""
+    """From now on, let Ctrl-C and SIGTERM end this process, unless it ignores them."""
     for number in VERBS:
         if signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, _leave)
 
 
 def finish() -> None:
-    """Leave both signals to the system from now on, because Python ends and may not see them."""
+    """From now on, leave both signals to the system, because Python is ending and may miss them."""
     for number in VERBS:
         if signal.getsignal(number) is _leave:
             signal.signal(number, signal.SIG_DFL)
 
 
 def say_when_leaving(rest: str) -> None:
-    """End the sentence "Interrupted …" like this from now on."""
+    """From now on, end the sentence "Interrupted …" with `rest`."""
     _Sentence.rest = rest
 
 

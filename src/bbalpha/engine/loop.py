@@ -1,6 +1,7 @@
 """The host's loop over compiled chunks of steps.
 
-Between chunks the host notes energies, shows progress, asks whether to stop and notices Ctrl-C.
+Between chunks, the host records energies, shows progress, saves the run, asks a watch whether to
+stop, and reacts to Ctrl-C. `epochs` and `chunks` have the compiled part.
 """
 
 import signal
@@ -19,7 +20,7 @@ from bbalpha.engine.interrupts import deferred
 from bbalpha.engine.progress import progress_bar
 from bbalpha.engine.shards import Failed
 
-CHUNK_SECONDS = 0.5  # how long the host leaves the compiled loop alone
+CHUNK_SECONDS = 0.5  # how long the compiled loop runs before the host looks again
 STOPPED_BY = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", None: None}
 
 
@@ -32,23 +33,23 @@ class Plan(NamedTuple):
 
     @property
     def num_steps(self) -> int:
-        """How many minibatches the run goes through."""
+        """The number of minibatches in the whole run."""
         return self.num_epochs * self.num_batches
 
     def next_look(self, step: int, every: int) -> int:
-        """The next step after which the host looks at the state, `every` epochs apart."""
+        """The next step at which the host looks at the state, as it does every `every` epochs."""
         epoch = (step // (every * self.num_batches) + 1) * every
         return min(epoch * self.num_batches, self.num_steps)
 
 
 @runtime_checkable
 class Keeper(Protocol):
-    """Whoever saves a run."""
+    """An object that saves a run."""
 
-    writes: bool  # whether it does so in this process
+    writes: bool  # whether it writes files in this process
 
     def save_if_due(self, state: Any, energies: np.ndarray, stopped: str | None) -> None:
-        """Save the run if enough time has passed or there is a reason why it ends."""
+        """Save the run if enough time has passed or if the run ends."""
         ...
 
 
@@ -57,16 +58,16 @@ class Team(Protocol):
     """Several processes that run the same loop."""
 
     def agreed(self, stopped: str | None, chunk: int, state: Any) -> tuple[str | None, int]:
-        """Why all stop, if they do, and how many steps all take next."""
+        """The reason for all processes to stop, if any, and the number of steps they take next."""
         ...
 
 
 class Start(NamedTuple):
-    """Where a run begins, or goes on; if it has ended, why; who saves it, and who runs it too."""
+    """Where a run begins or continues, why it has ended if so, who saves it and who shares it."""
 
     state: Any
     order: Any  # an `Order`, or whatever passes from one call to the next
-    energies: np.ndarray  # of every epoch, zeros where there was none yet
+    energies: np.ndarray  # one per epoch, zero for epochs that have not run yet
     stopped: str | None = None
     keeper: Keeper | None = None
     team: Team | None = None
@@ -74,7 +75,7 @@ class Start(NamedTuple):
 
 @runtime_checkable
 class Watch(Protocol):
-    """What the loop asks of whoever watches a run."""
+    """What the loop needs of an object that watches a run."""
 
     @property
     def every(self) -> int:
@@ -82,16 +83,16 @@ class Watch(Protocol):
         ...
 
     def look(self, state: Any, energies: np.ndarray) -> tuple[Any, str | None]:
-        """The state to go on with, and the reason to stop now, if there is one."""
+        """The state to continue with, and the reason to stop now, if there is one."""
         ...
 
 
 def start_at(
     state: Any, rows: Any, plan: Plan, energies: np.ndarray | None = None, stopped: Any = None
 ) -> Start:
-    """The start of a run at the state, whose epochs so far had these energies.
+    """The start of a run at this state, after epochs with these energies.
 
-    Rows that are not in memory tell by `order_at` what passes between calls.
+    For rows that are not in memory, their method `order_at` gives what is passed between calls.
     """
     if energies is None:
         energies = np.zeros((*state.step.shape, plan.num_epochs))
@@ -119,7 +120,7 @@ def train(
     signals = (signal.SIGINT, signal.SIGTERM) if keeper else (signal.SIGINT,)
     with progress_bar(progress, "epoch", plan.num_epochs) as show, deferred(*signals) as arrived:
         try:
-            stopped = stopped or STOPPED_BY[arrived()]  # a signal that an outer block has noted
+            stopped = stopped or STOPPED_BY[arrived()]  # a signal that an outer block recorded
             if done < plan.num_steps and stopped is None:
                 compiled = run(state, order=order, num_steps=on_device(0))
                 running = jax.block_until_ready(compiled)
@@ -144,13 +145,13 @@ def train(
                     keeper.save_if_due(state, energies, stopped or ended)
         except KeyboardInterrupt:
             stopped = "interrupted"
-            jax.block_until_ready(running)  # left running, it could crash the interpreter's exit
+            jax.block_until_ready(running)  # otherwise, the interpreter could crash at exit
         except (SourceError, Failed) as error:
             _keep_what_stands(error, state, energies, keeper)
             raise
     if stopped == "terminated":
         signal.raise_signal(signal.SIGTERM)
-        stopped = "interrupted"  # a handler of the user's has decided to go on
+        stopped = "interrupted"  # the user's own signal handler returned
     return state, energies, stopped or "finished"
 
 
@@ -161,7 +162,7 @@ def _alone(stopped: str | None, chunk: int, _: Any) -> tuple[str | None, int]:
 def _keep_what_stands(
     error: SourceError | Failed, state: Any, energies: np.ndarray, keeper: Keeper | None
 ) -> None:
-    """Let an error carry the last good state, and save it."""
+    """Attach the last good state to an error, and save that state."""
     error.state = state
     if keeper is None:
         return
@@ -171,7 +172,7 @@ def _keep_what_stands(
 
 
 def _note_energies(energies: np.ndarray, epoch: int, sums: np.ndarray) -> None:
-    """Note the energies that a chunk reports, which began in `epoch`."""
+    """Record the energies reported by a chunk that began in `epoch`."""
     seen = energies[..., epoch : epoch + sums.shape[-1]]
     seen[...] = sums[..., : seen.shape[-1]]
 
@@ -183,5 +184,5 @@ def _show_energy(show: Callable[[float, str], None], energies: np.ndarray, epoch
 
 
 def _next_chunk(chunk: int, num_steps: int, seconds: float) -> int:
-    """As many steps as take `CHUNK_SECONDS` at the speed just seen, growing at most fourfold."""
+    """The steps that take `CHUNK_SECONDS` at the last speed; at most four times the last number."""
     return max(1, min(int(num_steps / seconds * CHUNK_SECONDS), 4 * chunk))

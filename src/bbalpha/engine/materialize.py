@@ -1,9 +1,9 @@
-"""Values that are computed once and stored, where the compiler would compute them again.
+"""Values that are computed once and stored, where the compiler would compute them repeatedly.
 
-XLA fuses whatever looks cheap into every use of it: a hash, a draw, the parameters of all draws. On
-CPU it drops `jax.lax.optimization_barrier` before it fuses, but it never looks inside a loop of
-unknown length, and such a loop reads its start from memory. On other platforms a loop costs more
-than recomputing, so nothing is done there.
+XLA fuses whatever looks cheap into each of its uses: a hash, a draw, the parameters of all draws.
+On CPU, it removes `jax.lax.optimization_barrier` before fusing. But it never looks inside a loop of
+unknown length, and such a loop reads its initial values from memory, so a loop forces them to be
+stored. On other platforms, a loop costs more than recomputing, so nothing is done there.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ UNLIKELY = 40503
 
 
 def once(function: Callable[[Array], Array], words: Array) -> Array:
-    """Return `function(words)`, computed inside a loop so that its constants stay there too.
+    """Return `function(words)`, computed inside a loop, so that its constants stay inside too.
 
     >>> from bbalpha.engine.materialize import once
     >>> once(jnp.square, jnp.arange(3)).tolist()
@@ -30,7 +30,7 @@ def once(function: Callable[[Array], Array], words: Array) -> Array:
 
         def turn(carry: tuple) -> tuple:
             _, goes_on, _ = carry
-            return goes_on, jnp.array(False), function(words)  # a second turn would repeat this
+            return goes_on, jnp.array(False), function(words)  # a second turn would do the same
 
         start = (jnp.array(True), _is_unlikely(words), start)
         return jax.lax.while_loop(lambda carry: carry[0], turn, start)[2]
@@ -44,7 +44,7 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
 
     Args:
         values: the array to store.
-        given: numbers or 32-bit words already in memory, on which the loop's length depends.
+        given: numbers or 32-bit words already in memory; the length of the loop depends on them.
 
     >>> from bbalpha.engine.materialize import in_memory
     >>> print(jax.grad(lambda x: in_memory(x**2, x).sum())(jnp.array([1.0, 2.0])))
@@ -52,7 +52,7 @@ def in_memory(values: Shaped[Array, "..."], given: Shaped[Array, "..."]) -> Shap
     """
 
     def turn(carry: tuple) -> tuple:
-        goes_on, values = carry  # it does, here, but the compiler cannot know
+        goes_on, values = carry  # always true here, but the compiler cannot know that
         return jnp.array(False), jnp.where(goes_on, values, jnp.zeros_like(values))
 
     def loop(values: Array, given: Array) -> Array:
@@ -68,5 +68,5 @@ def _in_memory_jvp(primals, tangents):
 
 
 def _is_unlikely(given: Array) -> Array:
-    """Very rarely true, which the compiler cannot know in advance."""
+    """A condition that is almost never true, although the compiler cannot know that."""
     return jnp.any(given.ravel()[:1] == jnp.asarray(UNLIKELY, given.dtype))

@@ -1,4 +1,4 @@
-"""Optimizers that let fits share compiled programs: one object, or one tree, for many fits."""
+"""The default optimizers, made so that many fits share a compiled program."""
 
 from functools import cache
 from typing import Any
@@ -15,8 +15,8 @@ from bbalpha.engine.arrays import on_device
 Optimizer = optax.GradientTransformation | optax.MultiSteps
 
 RATE = 7e-3  # highest rate of the default Adam
-HELD = 0.7  # share of a run after which it falls
-WAIT = 0.4  # share of a run after which the scales of a learned prior begin to move
+HELD = 0.7  # share of a run after which the rate begins to fall
+WAIT = 0.4  # share of a run after which the scales of a learned prior begin to change
 
 
 @cache
@@ -29,12 +29,12 @@ def decaying_adam(num_steps: int) -> optax.GradientTransformation:
     """Adam at a rate of 7e-3, which falls to 0 along a cosine in the last 30 % of a run.
 
     At the authors' constant rate of 1e-3, a log-variance that starts at −10 needs ten thousand
-    steps to reach 0, and most runs would end before q has spread out; a rate that falls all the
-    time needs twice as many as this one (docs/benchmarks.md). The scales of a learned prior wait
-    until q has found its place: from the start, they would shrink around weights that have not
-    moved yet, and keep them there. All variables are one vector to it, because a dozen small arrays
-    take longer to compile and to move. The number of steps is a leaf of the result, so runs of
-    every length share one compiled program.
+    steps to reach 0, so most runs would end before q has spread out. A rate that falls from the
+    start needs twice as many steps as this one (docs/benchmarks.md). The scales of a learned prior
+    wait until q has found its place: if they were learned from the start, they would shrink around
+    weights that have not moved yet, and keep them there. The optimizer sees all variables as one
+    vector, because a dozen small arrays take longer to compile and to update. The number of steps
+    is a leaf of the result, so runs of any length share one compiled program.
     """
     horizon = on_device(num_steps)
     return optax.GradientTransformation(
@@ -68,7 +68,7 @@ def _update_decaying_adam(num_steps: Int[Array, ""], *args: PyTree) -> PyTree:
 
 
 def as_tree(optimizer: Optimizer) -> optax.GradientTransformation:
-    """The optimizer as a pytree, so that a state that holds it passes through compiled code."""
+    """The optimizer as a pytree, so that a state that holds it can be passed to compiled code."""
     is_plain = isinstance(optimizer, optax.GradientTransformation)
     if is_plain and isinstance(optimizer.update, Partial):
         return optimizer

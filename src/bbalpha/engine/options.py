@@ -1,8 +1,8 @@
 """Options of XLA's CPU compiler: fast programs for steps, fast compilation for the rest.
 
-The compiler hands sums and matrix products to YNNPACK, whose threads wait for each other longer
-than a small product takes. Steps are faster when YNNPACK gets only the sums and vectors are as wide
-as the core allows (measured in docs/benchmarks.md).
+By default, the compiler hands sums and matrix products to YNNPACK, whose threads wait for each
+other longer than a small product takes. Steps are faster if YNNPACK gets only the sums and if
+vectors are as wide as the core allows (measured in docs/benchmarks.md).
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ STEP_OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE",
     "xla_cpu_prefer_vector_width": 512,
 }
-# XLA's older emitters compile twice as fast. They make steps slower by a fifth to a half, but not
-# programs that only go forward, such as energies and predictions.
+# XLA's older emitters compile twice as fast. They slow down steps by a fifth to a half, but not
+# programs without a backward pass, such as energies and predictions.
 RARE_OPTIONS = {"xla_cpu_use_fusion_emitters": False}
 JAX_WITH_OPTIONS = (0, 10)  # other versions may not know the options and would refuse to compile
 
 
 def compiler_options(is_rare: bool) -> dict[str, Any] | None:
-    """The options for a program that is run all the time, or so rarely that compiling it counts."""
+    """The options for a program that runs often, or so rarely that its compile time matters."""
     if not on_cpu() or jax.__version_info__[:2] != JAX_WITH_OPTIONS:
         return None
     return RARE_OPTIONS if is_rare else STEP_OPTIONS

@@ -1,7 +1,7 @@
-"""Distribution functions that are right to rounding where library versions are not.
+"""Distribution functions that are accurate to rounding where library versions are not.
 
-They take NumPy and jax arrays alike, and this file needs NumPy alone, so that models can predict
-where there is no jax.
+They take NumPy and jax arrays alike. This file needs only NumPy, so that exported models can
+predict without jax.
 """
 
 import math
@@ -54,12 +54,12 @@ MILLS_DOUBLE = (
 )
 LOG_TWO_PI = math.log(2 * math.pi)
 NODES_SINGLE, NODES_DOUBLE = 14, 24  # along each axis of a table. Errors: 2e-8, 5e-12
-LARGEST_DF = 1e18  # from here on, Student's t is Gaussian to rounding; its square is still finite
+LARGEST_DF = 1e18  # from here on, Student's t is Gaussian to rounding; 1e36 is finite in float32
 QUADRATURE_GRID = np.linspace(-5.0, 6.0, 201)  # for integrals to 1e-14
 
 
 def library(x: Numbers) -> Any:
-    """`numpy` or `jax.numpy`, whose array this is; every array names its library."""
+    """The library of an array, `numpy` or `jax.numpy`."""
     return x.__array_namespace__()
 
 
@@ -78,14 +78,14 @@ def log_ndtr_and_slope(x: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def ndtr(x: Numbers) -> Numbers:
-    """Return Φ(x), with a small relative error even below 0, five times as fast as jax's."""
+    """Return Φ(x), with a small relative error even far below 0; five times as fast as jax's."""
     numpy = library(x)
     tail = numpy.exp(-0.5 * (numpy.square(x) + LOG_TWO_PI)) * _mills_ratio(magnitude(x))
     return numpy.where(x < 0, tail, 1 - tail)
 
 
 def student_t_cdf(x: Numbers, df: Numbers) -> Numbers:
-    """Return P(T ≤ x) for Student's t with ν = `df` degrees, by a generalized Mills' ratio.
+    """Return P(T ≤ x) for Student's t with ν = `df` degrees of freedom, by a Mills-like ratio.
 
     P(T > t) = (1 + t²/ν)^(−ν/2) G(s),  s = t / √(ν + t²),
     G(s) = ∫₀^∞ (cosh v + s sinh v)^(−ν) dv, scaled to G(0) = ½. Divided by w = 1/(1 + ks), with

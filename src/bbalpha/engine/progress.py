@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, silence elsewhere."""
+"""A progress bar on a terminal; no output elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(show: bool, unit: str, total: int) -> Iterator[Callable[[float, str], None]]:
-    """A function of the amount done and a status, which the bar shows while the context lasts."""
+    """Show a bar in this context; yield a function that updates its amount done and its status."""
     if not show or sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, status: None
         return

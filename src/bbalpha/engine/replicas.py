@@ -34,10 +34,10 @@ def run_steps_many(
 def replica_runner(
     rows: Rows, num_replicas: int, batch_size: int, data_axis: int | None
 ) -> Callable[..., tuple]:
-    """`run_steps_many` on these rows; on CPU, with one part of the replicas per core.
+    """`run_steps_many` on these rows; on CPU, each core runs one part of the replicas.
 
-    Cores that share the small kernels of one loop would wait for each other. The parts are equally
-    large, so they share a program; the last two may have replicas in common.
+    If the cores shared the small kernels of one loop, they would wait for each other. All parts
+    have the same size, so that they share a program; the last two may therefore overlap.
     """
     size = -(-num_replicas // _num_threads())
     if size == num_replicas:
@@ -60,7 +60,7 @@ def replica_runner(
             (part(state, start), some_rows, part(order, start), num_steps)
             for start, some_rows in zip(starts, rows_of_parts, strict=True)
         ]
-        # Compiled here, because settings made with `with` hold only in the user's own thread.
+        # Compiled here, because settings made by `with` hold only in the user's own thread.
         program = run_steps_many.program.lower(*parts[0], batch_size, data_axis).compile()
         with ThreadPoolExecutor(len(parts)) as threads:
             results = list(threads.map(lambda part: jax.block_until_ready(program(*part)), parts))
@@ -87,5 +87,5 @@ def _num_threads() -> int:
 
 
 def _axes(data_axis: int | None) -> Any:
-    """Which axis of each field of `Rows` is the replicas."""
+    """The axis of replicas in each field of `Rows`."""
     return cast(Any, Rows)(data_axis, data_axis, None)

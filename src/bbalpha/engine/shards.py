@@ -1,8 +1,8 @@
-"""Rows spread over devices, which exchange nothing but sums over the rows.
+"""Rows spread over devices, which exchange only sums over rows.
 
-Every device holds some of the rows and all of q. It computes what its rows add to a sum, and the
-sums are added up over the devices, of this process and of others. The number of processes changes
-nothing but the order in which they are added.
+Every device holds some of the rows and all of q. It computes the part of each sum that is due to
+its rows; the parts are then added over all devices, in this process and in others. The number of
+processes changes only the order of these additions.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ EVERYWHERE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
 
 
 class Failed(Exception):
-    """A process of several was lost, or they no longer agree.
+    """One of several processes was lost, or the processes no longer agree.
 
     Attributes:
-        reason: In a sentence.
+        reason: What happened, in a sentence.
         writes: Whether this process saves the run.
-        state: Of the loop, after its last whole chunk.
+        state: The state of the loop after its last complete chunk.
     """
 
     state: Any = None
@@ -39,17 +39,17 @@ class Failed(Exception):
 
 
 def mesh_of(devices: list[Any]) -> Mesh:
-    """The mesh of some devices: one line of them, along which rows are spread."""
+    """The mesh of some devices: a single axis, along which rows are spread."""
     return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def summed(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """A function of some rows and of arguments that all devices have, summed over the devices.
+    """A function of rows and of arguments that all devices share, summed over the devices.
 
     Args:
-        mesh: The devices; None for one, which has all rows.
-        function: Called with the rows of a device, arrays whose first axis is spread over them, and
-            with all other arguments; what it returns must be a sum over rows.
+        mesh: The devices, or None for a single device, which has all rows.
+        function: Called on each device with its rows (arrays whose first axis is spread over the
+            devices) and with all other arguments. It must return a sum over rows.
 
     >>> from bbalpha.engine.shards import mesh_of, summed
     >>> mesh = mesh_of(jax.devices()[:2])
@@ -63,8 +63,8 @@ def summed(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callable[..., 
         return jax.lax.psum(function(rows, *shared), AXIS)
 
     def of_all(rows: PyTree, *shared: PyTree) -> PyTree:
-        # Without the check of what varies, a derivative is summed once, at the arguments; with it,
-        # where they first meet the rows, and so once for each draw.
+        # Without the check for varying values, a derivative is summed once, at the arguments. With
+        # it, the sum happens where the arguments first meet the rows, that is, once per draw.
         specs = (SPREAD, *(EVERYWHERE for _ in shared))
         mapped = jax.shard_map(
             of_shard, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
@@ -75,14 +75,14 @@ def summed(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callable[..., 
 
 
 def whole(mesh: Mesh | None, tree: PyTree) -> PyTree:
-    """Arrays inside a program that every device is to have whole."""
+    """Arrays inside a program, copied in full to every device."""
     if mesh is None:
         return tree
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, EVERYWHERE))
 
 
 def padded(mesh: Mesh, batch: PyTree, weights: Any) -> tuple[PyTree, Any]:
-    """The batch with its last row repeated at weight 0, so that devices have equally many rows."""
+    """The batch, padded with its last row at weight 0 so that all devices have as many rows."""
     missing = -len(weights) % mesh.size
     if missing == 0:
         return batch, weights
@@ -101,15 +101,15 @@ def over(
     failed: Callable[[Exception], Exception],
     wait: Callable[[], None] | None = None,
 ) -> Callable[..., PyTree]:
-    """The program on the mesh: every process calls it with arrays of its own, equal on all.
+    """The program on the mesh: every process calls it with its own copy of the same arrays.
 
-    Results are arrays of each process again. Arrays that are spread over the mesh stay as they are.
+    Results are local arrays of each process. Arrays that are spread over the mesh stay spread.
 
     Args:
         mesh: The devices of all processes.
-        program: What to call.
-        failed: Makes the error to raise of one that a device reports.
-        wait: Called after the program was compiled and before it runs, if it waits for others.
+        program: The program to call.
+        failed: Turns an error that a device reports into the error to raise.
+        wait: Called between compiling and running the program, to wait for other processes.
     """
 
     def call(*args: Any, **kwargs: Any) -> PyTree:
@@ -126,7 +126,7 @@ def over(
 
 
 def everywhere(mesh: Mesh, tree: PyTree) -> PyTree:
-    """Arrays of this process as arrays of all, which have the same; nothing is sent."""
+    """Arrays of this process as arrays of all processes, which have equal ones; sends nothing."""
     sharding = NamedSharding(mesh, EVERYWHERE)
 
     def copies(leaf: Array) -> Array:
@@ -139,7 +139,7 @@ def everywhere(mesh: Mesh, tree: PyTree) -> PyTree:
 
 
 def here(mesh: Mesh, tree: PyTree) -> PyTree:
-    """Arrays of the mesh as arrays of this process; what all have is not sent."""
+    """Arrays of the mesh as local arrays of this process; arrays that all have are not sent."""
 
     def own(leaf: Array) -> Array:
         if not leaf.is_fully_replicated:
@@ -150,13 +150,13 @@ def here(mesh: Mesh, tree: PyTree) -> PyTree:
 
 
 def spread(mesh: Mesh, tree: PyTree, axis: int = 0) -> PyTree:
-    """The rows of this process, along an axis of NumPy arrays, as its part of the rows of all."""
+    """The rows of this process (an axis of NumPy arrays) as its part of the rows of all."""
     sharding = NamedSharding(mesh, PartitionSpec(*[None] * axis, AXIS))
     return jax.tree.map(partial(jax.make_array_from_process_local_data, sharding), tree)
 
 
 def shared_out(mesh: Mesh, tree: PyTree) -> PyTree:
-    """NumPy arrays that every process has, with rows along the first axis; each keeps its own."""
+    """NumPy arrays that every process holds in full, spread by rows; each keeps its part."""
     sharding = NamedSharding(mesh, SPREAD)
 
     def part(leaf: np.ndarray) -> Array:
@@ -166,7 +166,7 @@ def shared_out(mesh: Mesh, tree: PyTree) -> PyTree:
 
 
 def _placed(tree: PyTree, place: Callable[[Array], Array]) -> PyTree:
-    """The tree with its arrays placed; random keys by the words that they are made of."""
+    """The tree with its arrays placed on devices; random keys are placed as raw words."""
 
     def placed(leaf: Any) -> Any:
         if not isinstance(leaf, Array):

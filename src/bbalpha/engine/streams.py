@@ -1,7 +1,8 @@
 """Random streams: each use of a fit's key folds in a different number.
 
-`jax.random.split(key, n)[i]` equals `jax.random.fold_in(key, i)`, so the numbers count down from
-the largest word: a start that a user draws from a split of the same key is independent of the fit.
+`jax.random.split(key, n)[i]` equals `jax.random.fold_in(key, i)`. The numbers here therefore count
+down from the largest word, so that a start drawn from a split of the same key is independent of the
+fit.
 """
 
 ORDER = 2**32 - 1  # the order of the rows in each epoch

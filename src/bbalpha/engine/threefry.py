@@ -1,10 +1,11 @@
 """Threefry, the generator of `jax.random`, made faster on CPU.
 
-There `jax.random` runs Threefry's twenty rounds as a loop over whole arrays, so that every round
-passes through memory. Written out, as here, the rounds fuse into one pass over registers, and the
-scalar keys of a step cost almost nothing. Bits and keys are the same as in `jax.random`, normal
-numbers are not: `jax.random` makes one from two words by the inverse error function; Box and
-Muller's transform, used here, makes two. Other generators and precisions are left to `jax.random`.
+On CPU, `jax.random` runs Threefry's twenty rounds as a loop over whole arrays, so every round goes
+through memory. Here the rounds are written out, so they fuse into one pass over registers, and the
+scalar keys of a step cost almost nothing. Bits and keys are the same as in `jax.random`, but normal
+numbers are not: `jax.random` makes one number from two words by the inverse error function; the
+Box-Muller transform, used here, makes two. Other generators and precisions are left to
+`jax.random`.
 """
 
 import math
@@ -22,7 +23,7 @@ from bbalpha.engine.materialize import in_memory
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # Salmon et al., 2011, Table 2
 NUM_GROUPS = 5  # of four rounds
 PARITY = 0x1BD11BDA
-ONE_IN_BITS = 0x3F800000  # the float32 1.0, under whose exponent random mantissas make [1, 2)
+ONE_IN_BITS = 0x3F800000  # the bits of 1.0; with random mantissa bits, a number in [1, 2)
 MANTISSA_BITS = 0x7FFFFF
 SIGN_BIT = 0x80000000
 # cos 2πt and (sin 2πt)/t as polynomials of t² for t < 1/8, highest power first, that interpolate
@@ -54,7 +55,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
 
 @jax.jit
 def normal_pairs(high: Words, low: Words) -> Complex64[Array, "..."]:
-    """Two independent standard Gaussian numbers from two words, by Box and Muller's transform."""
+    """Two independent standard Gaussian numbers from two words, by the Box-Muller transform."""
     uniform = ((high >> 8).astype(jnp.int32) + 1).astype(jnp.float32) * np.float32(2**-24)  # (0, 1]
     radius = jnp.sqrt(-2 * jnp.log(uniform))
     cosine, sine = _point_on_circle(low)
@@ -72,9 +73,9 @@ def bits(key: Key[Array, ""], num: int) -> UInt32[Array, " num"]:
 def consecutive(key: Key[Array, ""], num: int) -> Key[Array, " num"]:
     """Keys for many draws: one hash of `key`, with 0, …, num − 1 added to its last word.
 
-    `jax.random.split` would hash every key. Threefry only needs keys that differ, and a sum is
-    cheap enough to be fused into the drawing, where a hash would double the cost. The one hash
-    keeps the draws of neighboring seeds apart.
+    `jax.random.split` would hash every key, which doubles the cost of drawing. Threefry only needs
+    keys that differ, and a sum is cheap enough to be fused into the drawing. The one hash keeps the
+    draws of neighboring seeds apart.
     """
     if not _is_threefry(key):
         return jax.random.split(key, num)
@@ -97,12 +98,12 @@ def fold_in(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array, ""]
 def words_on_host(key: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two random words for each of some counts below 2³², by NumPy alone.
 
-    A function of its arguments, the same on every machine. The words of one count are the key that
-    `jax.random.fold_in` makes of it.
+    The result depends only on the arguments and is the same on every machine. The two words of a
+    count are the key that `jax.random.fold_in` returns for it.
 
     Args:
         key: two words, as in `jax.random.key_data`.
-        counts: what to hash, as `uint32`.
+        counts: the numbers to hash, as `uint32`.
 
     >>> import numpy as np
     >>> from bbalpha.engine.threefry import words_on_host
@@ -133,7 +134,8 @@ def _as_keys(high: Words, low: Words) -> Array:
 def _words(key: Array, num: int) -> tuple[Words, Words]:
     """Two words for each of the counts 0, …, num − 1 (and a few more), as a table.
 
-    Over one long axis XLA would emit a loop without vector instructions, ten times as slow.
+    Over one long axis, XLA would emit a loop without vector instructions, which is ten times as
+    slow.
     """
     num_rows = max(1, -(-num // TABLE_WIDTH))
     width = -(-num // num_rows)
@@ -171,8 +173,8 @@ def _known_key(words: np.ndarray) -> Array:
 
 
 def _mixed(key: Any, low: Any) -> tuple[Any, Any]:
-    """Twenty rounds of Threefry-2×32 on a count of two words, of which the first is 0."""
-    # In operations of `jax.lax`, which take a third of the time of `jax.numpy`'s to trace.
+    """Twenty rounds of Threefry-2×32 on a count of two words, the first of which is 0."""
+    # Operations of `jax.lax` take a third of the time to trace of those in `jax.numpy`.
     library = np if isinstance(low, np.ndarray) else jax.lax
     first, second, parity = (library.full_like(low, word) for word in (key[0], key[1], PARITY))
     schedule = (first, second, library.bitwise_xor(library.bitwise_xor(first, second), parity))
