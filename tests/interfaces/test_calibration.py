@@ -45,7 +45,7 @@ def test_several_targets_are_tested_apart():
     assert found.covered[0] == pytest.approx(0.75, abs=0.1)
 
 
-@pytest.mark.parametrize(("power", "verdict"), [(1, "calibrated"), (3, "too sure")])
+@pytest.mark.parametrize(("power", "verdict"), [(1, "calibrated"), (3, "overconfident")])
 def test_classes(power, verdict):
     truth = RANDOM.dirichlet(np.ones(3), size=600)
     labels = (RANDOM.random(600)[:, None] > truth.cumsum(axis=1)).sum(axis=1)

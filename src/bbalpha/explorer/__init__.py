@@ -1,4 +1,4 @@
-"""The explorer: one HTML page that shows how α changes what a model says about a table.
+"""The explorer: one HTML page that shows how the predictions for a table change with α.
 
-`exploring` fits the model at several α and gathers the data of the page; `page` writes it.
+`exploring` fits the model at several α and collects the data for the page; `page` writes it.
 """

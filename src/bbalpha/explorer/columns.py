@@ -1,7 +1,7 @@
-"""The columns of a page: their values in the rows, and a grid of values to put into every row.
+"""The columns of a page: their values in the rows, and a grid of values to try in every row.
 
-A column is one of the user's, not one of the features that an encoder makes of it. Wide tables show
-only the columns to which the mean network responds most.
+A column here is a column of the user's table, not a feature that an encoder makes of it. For wide
+tables, the page shows only the columns to which the network with mean weights responds most.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from jaxtyping import Array
 from bbalpha.files.wording import one_line
 from bbalpha.interfaces.network import model_of
 
-MOST_COLUMNS = 12  # that are shown
-MOST_CATEGORIES = 12  # texts of a column that are compared
-GRID = 31  # values of a column at which the model is asked
-TAILS = (0.01, 0.99)  # quantiles between which a grid lies
+MOST_COLUMNS = 12  # columns to show
+MOST_CATEGORIES = 12  # texts of a column to compare
+GRID = 31  # values of a column at which to predict
+TAILS = (0.01, 0.99)  # quantiles at the ends of a grid
 LONGEST = 60  # characters of a cell or a name
 MISSING = "(missing)"
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -35,13 +35,13 @@ class ShownColumn:
         name: Its name.
         kind: "number", "date" (days since 1970), "boolean" or "text".
         unit: The currency or percent sign of its numbers.
-        is_log: Whether the model sees its logarithm.
-        first: The first of its features.
-        features: Those of each grid value.
-        grid: The values themselves; for texts and booleans, the numbers of the labels.
-        labels: Of texts and booleans.
-        cells: What the rows hold: numbers with NaN for missing ones, or texts.
-        positions: The places of the cells among the grid values; NaN if they have none.
+        is_log: Whether the model sees the logarithm of its numbers.
+        first: The index of the first of its features.
+        features: The features of each grid value.
+        grid: The grid values; for texts and booleans, the numbers of the labels.
+        labels: The labels of texts and booleans.
+        cells: The values in the rows: numbers, with NaN for missing ones, or texts.
+        positions: The positions of the cells on the grid; NaN for cells that are not on it.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ShownColumn:
 
 
 def shortened(text: Any) -> str:
-    """The text on one line, without its end if it is long."""
+    """The text on one line, truncated if it is long."""
     line = one_line(text)
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
@@ -73,7 +73,7 @@ def columns_of_matrix(
 
 
 def columns_of_frame(encoder: Any, frame: Any, chosen: Sequence[int]) -> list[ShownColumn]:
-    """The chosen columns of a table, with the grids as the encoder turns them into features."""
+    """The chosen columns of a table, with the features that the encoder makes of their grids."""
     found, first = [], 0
     for index, column in enumerate(_used(encoder)):
         if index in chosen:
@@ -83,10 +83,11 @@ def columns_of_frame(encoder: Any, frame: Any, chosen: Sequence[int]) -> list[Sh
 
 
 def influential(model: Any, encoder: Any, features: np.ndarray) -> np.ndarray:
-    """The numbers of the columns to show, in their own order, and the most influential first.
+    """The numbers of the columns to show, the most influential first.
 
-    The influence of a feature is the mean square, over the rows, of the slope of the mean network,
-    times the variance of the feature; a column has the sum of its features.
+    The influence of a feature is the mean square, over the rows, of the slope of the network with
+    mean weights, times the variance of the feature. The influence of a column is the sum over its
+    features.
     """
     sizes = [1] * features.shape[1]
     if encoder is not None:
@@ -97,7 +98,7 @@ def influential(model: Any, encoder: Any, features: np.ndarray) -> np.ndarray:
 
 
 def num_columns(encoder: Any, features: np.ndarray) -> int:
-    """How many columns there are to choose from."""
+    """The number of columns to choose from."""
     return features.shape[1] if encoder is None else len(_used(encoder))
 
 
@@ -120,7 +121,7 @@ def _slopes(model: Any, params: Any, inputs: Any) -> Array:
 
     def total(inputs: Array) -> Array:
         outputs = model(params, inputs)
-        if outputs.shape[-1] <= 2:  # of two logits, either; of a mean and a log-variance, the mean
+        if outputs.shape[-1] <= 2:  # one of two logits, or the mean of a mean and a log-variance
             return jnp.sum(outputs[:, 0])
         return jnp.sum(jnp.max(outputs, axis=-1) - jnp.mean(outputs, axis=-1))
 
@@ -178,7 +179,7 @@ def _number_column(
 
 
 def _grid(present: np.ndarray, is_log: bool) -> np.ndarray:
-    """All values if they are few, otherwise evenly spaced ones."""
+    """All values if there are few, otherwise evenly spaced ones."""
     distinct = np.unique(present)
     if len(distinct) <= GRID:
         return distinct

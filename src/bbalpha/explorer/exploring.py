@@ -1,7 +1,7 @@
-"""Exploring: the model is fitted at several α, and what it says at each becomes the data of a page.
+"""Exploring: fit a model at several α and collect its predictions and scores as data for a page.
 
-The data are plain numbers and texts, as `page` writes them. Scores and calibration are of rows that
-are left out (`interfaces.left_out`); predictions are shown of the rows as they are.
+The data are plain numbers and texts, which `page` writes. Scores and calibration are those of
+left-out rows (`interfaces.left_out`); the predictions shown are those of the fitted rows.
 """
 
 import warnings
@@ -29,10 +29,10 @@ from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.settings import COUNTS
 from bbalpha.interfaces.without import RowsLeftOut
 
-ALPHAS = (*POWERS, -1.0, 0.25)  # besides the model's own
-SAME = 1e-9  # difference of two α that are the same
-MOST_ROWS = 500  # that the page shows
-MOST_CLASSES = 6  # whose curves it shows
+ALPHAS = (*POWERS, -1.0, 0.25)  # in addition to the model's own
+SAME = 1e-9  # two values of α that differ by less are the same
+MOST_ROWS = 500  # rows to show
+MOST_CLASSES = 6  # classes whose curves to show
 FAILURES = (NonFiniteEnergyError, NonFinitePredictionError)
 
 
@@ -41,13 +41,13 @@ class Table:
     """The rows that a model was fitted to.
 
     Attributes:
-        inputs: What the model's `fit` took.
-        targets: Likewise.
-        sample_weight: Likewise.
+        inputs: The inputs that were given to `fit`.
+        targets: The targets that were given to `fit`.
+        sample_weight: The weights that were given to `fit`, or None.
         name: The name of the target.
         encoder: How the columns of `frame` become features; None if the inputs are the columns.
         frame: The table, if there is an encoder.
-        ids: The name of each row; without them it is called by its number, from 1.
+        ids: The name of each row; if empty, rows are numbered from 1.
     """
 
     inputs: Any
@@ -88,14 +88,15 @@ def explore(path: Path, model: Any, table: Table, *, show: bool, force: bool) ->
     """Write the page of a fitted model.
 
     Args:
-        path: The page. A file that is not such a page is replaced only with `force`.
+        path: The page to write. A file that is not such a page is replaced only with `force`.
         model: The estimator.
         table: The rows that it was fitted to.
         show: Whether to show a progress bar, if standard error is a terminal.
-        force: Whether to replace the file whatever it holds.
+        force: Whether to replace the file, whatever it holds.
 
     Raises:
-        ValueError: If the file must stay, or if the table does not suit the model or a page.
+        ValueError: If the file must not be replaced, or if the table does not suit the model or a
+            page.
         KeyboardInterrupt: If a fit is interrupted; then nothing is written.
     """
     if not force:
@@ -128,7 +129,7 @@ def explored(model: Any, table: Table, show: bool) -> dict[str, Any]:
 
 
 def _fits(model: Any, table: Table, view: Any, show: bool) -> tuple[dict[float, Any], list[float]]:
-    """What the model says at every α, and the values of α at which the fit did not stay finite."""
+    """The data of the fit at every α, and the values of α at which the fit did not stay finite."""
     own, failed, found = float(model.posterior_.alpha), [], {}
     alphas = _alphas(model)
     with progress_bar(show, "values of α", len(alphas)) as update:
@@ -174,12 +175,12 @@ class View:
     """The rows and columns of the page, which are the same for all α.
 
     Attributes:
-        table: The rows that are scored.
-        features: Their features.
-        shown: The numbers of those that are shown.
-        columns: The columns that are shown.
-        first: The number of the most influential of them.
-        num_columns: How many columns there are.
+        table: The rows to score.
+        features: The features of these rows.
+        shown: The numbers of the rows to show.
+        columns: The columns to show.
+        first: The number of the most influential of these columns.
+        num_columns: The number of all columns.
         labels: The number of each row's class; empty for numbers.
         classes: The numbers of the classes whose curves are shown.
     """
@@ -195,7 +196,7 @@ class View:
 
     @classmethod
     def of(cls, model: Any, table: Table) -> "View":
-        """The view of the rows of a table, or of some of many."""
+        """The view of the rows of a table, or of a sample if there are many."""
         rows = rows_to_score(model, _num_rows(table.inputs))
         table = table.some(rows)
         features = checked(model, table.inputs, reset=False)
@@ -222,7 +223,7 @@ class View:
         )
 
     def facts(self, model: Any) -> dict[str, Any]:
-        """What is the same for all α."""
+        """The data that are the same for all α."""
         is_classes = outcomes.is_classifier(model)
         targets = np.asarray(self.table.targets)[self.shown]
         kind = "class" if is_classes else "count" if model.likelihood_ in COUNTS else "number"
@@ -262,7 +263,7 @@ class View:
         }
 
     def of_fit(self, fit: Any) -> tuple[dict[str, Any], RowsLeftOut]:
-        """What one fit says, and its outcomes on the rows that are left out."""
+        """The data of one fit, and its predictions for the left-out rows."""
         left_out = outcomes.left_out(fit, self.table.inputs, self.table.targets)
         background = self.features[evenly_spread(len(self.features), outcomes.NUM_BACKGROUND)]
         curves = outcomes.curves_along(fit, self.columns, background, self.classes)
@@ -306,7 +307,7 @@ class View:
 
 
 def _classes_to_show(labels: np.ndarray) -> np.ndarray:
-    """The numbers of the most frequent classes; of two, the second tells everything."""
+    """The numbers of the most frequent classes; of two classes, only the second is needed."""
     if not labels.size:
         return np.zeros(1, int)
     counts = np.bincount(labels, minlength=2)

@@ -1,4 +1,4 @@
-"""What a fitted estimator says: about rows, about rows that are left out, and along a column."""
+"""Predictions of a fitted estimator for a page: for rows, for left-out rows, and along a column."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -17,19 +17,19 @@ from bbalpha.interfaces.regressor import variances
 from bbalpha.interfaces.without import RowsLeftOut, both_classes, predicted_without
 from bbalpha.predictive import predictive_mean, quantiles_at_tails, tails
 
-INTERVAL = (0.05, 0.95)  # the levels between which intervals and bands lie
-NUM_BACKGROUND = 24  # rows into which every grid value is put
-NUM_DRAWS = 200  # of the weights, for a curve
-EVERY = 5  # one draw of so many is used for the intervals along a curve, which take the longest
+INTERVAL = (0.05, 0.95)  # the levels at the ends of intervals and bands
+NUM_BACKGROUND = 24  # rows in which every grid value is tried
+NUM_DRAWS = 200  # draws of the weights for a curve
+EVERY = 5  # only every fifth draw is used for the intervals along a curve, which take the longest
 
 
 class Rows(NamedTuple):
-    """What the model says about rows.
+    """Predictions for rows.
 
     Attributes:
         mean: The predictive mean, or the probabilities of all classes.
         interval: The ends of the 90 % interval; empty for classes.
-        noise: The deviation of the noise, or in nats what it adds to the entropy of a class.
+        noise: The standard deviation of the noise; for classes, its part of the entropy in nats.
         doubt: The same for the uncertainty about the weights.
     """
 
@@ -43,9 +43,9 @@ class Curve(NamedTuple):
     """The predictions along a column, averaged over rows.
 
     Attributes:
-        mean: At each grid value: the mean, or the probabilities of the shown classes.
-        doubt: The ends between which 90 % of the draws of the weights have the mean.
-        interval: The average ends of the 90 % intervals of new targets; None for classes.
+        mean: At each grid value, the mean, or the probabilities of the shown classes.
+        doubt: The ends of the range that contains the mean for 90 % of the draws of the weights.
+        interval: The average ends of the 90 % intervals for new targets; None for classes.
     """
 
     mean: np.ndarray
@@ -59,7 +59,7 @@ def is_classifier(model: Any) -> bool:
 
 
 def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
-    """What the model says about some of its training rows if each is left out."""
+    """Predictions for some of the training rows, each left out in turn."""
     rows = left_out_rows.rows_of(model, *left_out_rows.chosen_rows(model, X, y)[1:])
     found = predicted_without(model, rows)
     if is_classifier(model):
@@ -69,7 +69,7 @@ def left_out(model: Any, X: Any, y: Any) -> RowsLeftOut:
 
 
 def rows_of(model: Any, features: np.ndarray) -> Rows:
-    """What the model says about rows of these features."""
+    """Predictions for rows with these features."""
     if is_classifier(model):
         mean, total, noise = _over_draws(model, features, _of_classes)
         return Rows(both_classes(mean), np.zeros((0, 2)), noise, np.maximum(total - noise, 0))
@@ -115,7 +115,7 @@ def curves_along(
 
 
 def _with_grid(column: ShownColumn, background: np.ndarray) -> np.ndarray:
-    """The background once for each value of the grid, with that value in all rows."""
+    """A copy of the background for each value of the grid, with that value in all rows."""
     rows = np.tile(background, (len(column.grid), 1))
     end = column.first + column.features.shape[1]
     rows[:, column.first : end] = column.features.repeat(len(background), axis=0)

@@ -11,7 +11,7 @@ page.hover = (row) => {
   for (const plot of page.plots) plot.mark(wanted);
 };
 
-/** Keep a row marked; the same row again, or none, lets it go. */
+/** Keep a row marked; pinning the same row again, or none, removes the mark. */
 page.pin = (row) => {
   page.pinned = row === page.pinned ? -1 : row;
   page.row = -2;
@@ -42,12 +42,12 @@ function statusText(k) {
   const chosen = k === data.chosen ? " (chosen)" : "";
   const first = `α = ${alphaText(data.alphas[k])}${chosen}: log-likelihood ${fixed(scores.log_likelihood, 3)} per left-out row; `;
   return first + (isClass
-    ? `${percent(scores.accuracy, 1)} right, on average ${percent(scores.confidence, 1)} sure.`
+    ? `${percent(scores.accuracy, 1)} right, mean confidence ${percent(scores.confidence, 1)}.`
     : `90\u00a0% intervals cover ${percent(scores.coverage_90, 1)}, RMSE ${number(scores.rmse, 3)}.`);
 }
 
 function showScores(k) {
-  const shared = ["α", "log-likelihood", "±", "if not left out"];
+  const shared = ["α", "log-likelihood", "±", "not left out"];
   const header = isClass
     ? [...shared, "right", "confidence", "calibration error", "converged"]
     : [...shared, "50 % cover", "80 % cover", "90 % cover", "95 % cover", "calibration error", "RMSE", "converged"];
@@ -79,17 +79,17 @@ function fillTexts() {
   const count = (size, noun) => `${size.toLocaleString("en")} ${noun}${size === 1 ? "" : "s"}`;
   byId("facts").textContent = `${what}, predicted from ${count(data.num_columns, "column")} in ${count(data.rows_in_all, "row")}`;
   byId("scores-caption").textContent =
-    `Of ${count(data.scored, "row")}, each predicted without itself (an approximation without new fits). ` +
-    "Log-likelihood in nats per row, higher is better, with its standard error." +
-    (data.kind === "count" ? " Intervals end at whole counts, so they hold more than their share." : "");
+    `On ${count(data.scored, "row")}, each predicted without itself (approximately, without refitting). ` +
+    "Log-likelihood is in nats per row, with its standard error; higher is better." +
+    (data.kind === "count" ? " Intervals end at whole counts, so they cover more than their level." : "");
   const some = numRows < data.rows_in_all ? `${numRows} evenly spread rows of ${data.rows_in_all.toLocaleString("en")}. ` : "";
   byId("rows-caption").textContent = some +
-    "Sort by a heading; point at a row, or move with the arrow keys, to find it in the plots; Enter " +
-    `keeps it marked. Noise and doubt are ${isClass ? "in nats" : `deviations of ${data.target}`}.`;
+    "Click a heading to sort. Point at a row, or move with the arrow keys, to find it in the plots; Enter " +
+    `keeps it marked. Noise and doubt are ${isClass ? "in nats" : `standard deviations of ${data.target}`}.`;
   const notes = [
-    "α says how the model was fitted: 0 is variational Bayes, 1 is close to expectation propagation, " +
-      "and α below 0 looks for a single mode. The best value depends on the table.",
-    "Larger α usually mean more doubt and less noise.",
+    "α controls how the model is fitted: 0 is variational Bayes, 1 is close to expectation propagation, " +
+      "and a negative α seeks a single mode. The best value depends on the table.",
+    "A larger α usually gives more doubt and less noise.",
     ...data.notes,
   ];
   for (const text of notes) element("li", {}, text, byId("notes"));

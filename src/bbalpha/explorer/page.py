@@ -1,8 +1,8 @@
-"""The page: one HTML file that holds its data, its style and its program, and asks for nothing.
+"""The page: one HTML file that contains its data, its style and its program, and loads nothing.
 
-A policy in the page forbids every request and every script but its own. Texts of the user's table
-are data only: the JSON is escaped so that no text in it can end the element that holds it, and the
-program shows texts with `textContent`.
+A content security policy in the page forbids every request and every script but its own. Texts from
+the user's table are never more than data: the JSON is escaped so that no text in it can end the
+element that holds it, and the program shows texts only through `textContent`.
 """
 
 import base64
@@ -17,14 +17,14 @@ import numpy as np
 
 from bbalpha.files import replacing
 
-MARK = '<meta name="generator" content="bbalpha explore">'  # by which a page knows its own
-HEAD_BYTES = 1000  # of a file, among which the mark is
+MARK = '<meta name="generator" content="bbalpha explore">'  # identifies a page of bbalpha
+HEAD_BYTES = 1000  # at the start of a file, where the mark must be
 MOST_BYTES = 2_000_000  # of a page
-MOST_WHOLE = 1e15  # numbers up to which 2 is shorter than 2.0
-FEWEST_ROWS = 20  # below which rows are not left out to make a page smaller
-DIGITS, CELL_DIGITS = 5, 9  # of what the model says, and of what the table holds
+MOST_WHOLE = 1e15  # whole numbers up to this are written as 2 rather than 2.0
+FEWEST_ROWS = 20  # a page is never reduced to fewer rows
+DIGITS, CELL_DIGITS = 5, 9  # of predictions, and of cells of the table
 SCRIPTS = ("parts.js", "plots.js", "rows.js", "page.js")
-# JSON allows all of these, but HTML or JavaScript would take some for the end of a text.
+# JSON allows all of these, but HTML or JavaScript could take some for the end of a text.
 ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
@@ -40,7 +40,7 @@ def write_page(path: Path, data: dict[str, Any]) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise if the file holds something else than such a page."""
+    """Raise if the file holds anything but such a page."""
     if path.is_file() and not is_page(path):
         raise ValueError(
             f"path must not be a file that is not a page of bbalpha, unless force=True; got {path}."
@@ -54,7 +54,7 @@ def is_page(path: Path) -> bool:
 
 
 def bounded_page(data: dict[str, Any]) -> str:
-    """The page, with fewer rows if it would have more than 2 MB."""
+    """The page, with fewer rows if it would exceed 2 MB."""
     num_rows = len(data["rows"]["id"])
     text = page(data)
     while len(text.encode()) > MOST_BYTES and num_rows > FEWEST_ROWS:
@@ -64,7 +64,7 @@ def bounded_page(data: dict[str, Any]) -> str:
 
 
 def page(data: dict[str, Any]) -> str:
-    """The page of these data as HTML."""
+    """The page for these data, as HTML."""
     style = _resource("style.css")
     script = "\n".join(_resource(name) for name in SCRIPTS)
     parts = {
@@ -82,7 +82,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def with_fewer_rows(data: dict[str, Any], num_rows: int) -> dict[str, Any]:
-    """The data with so many of their rows, evenly spread."""
+    """The data with only `num_rows` of their rows, evenly spread."""
     kept = np.linspace(0, len(data["rows"]["id"]) - 1, num_rows).astype(int)
 
     def thinned(rows: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def with_fewer_rows(data: dict[str, Any], num_rows: int) -> dict[str, Any]:
 
 
 def as_json(data: dict[str, Any]) -> str:
-    """JSON that cannot end an element of HTML, with rounded numbers and null for others."""
+    """JSON that cannot end an HTML element; numbers are rounded, and null if not finite."""
     digits = {"rows": CELL_DIGITS, "columns": CELL_DIGITS}
     plain = {name: _plain(value, digits.get(name, DIGITS)) for name, value in data.items()}
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -101,9 +101,9 @@ def as_json(data: dict[str, Any]) -> str:
 
 
 def _plain(value: Any, digits: int) -> Any:
-    """Arrays as lists, and numbers with so many digits; null for those that are not finite."""
+    """Arrays as lists, and numbers with this many digits; null for those that are not finite."""
     if isinstance(value, dict):
-        # Scores are rounded where they are shown, and not twice.
+        # Scores are rounded when they are shown, and should not be rounded twice.
         digits_of = {"scores": CELL_DIGITS}
         return {name: _plain(x, digits_of.get(name, digits)) for name, x in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -121,5 +121,5 @@ def _resource(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a policy calls a script or a style."""
+    """The hash by which a policy identifies a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,12 +1,12 @@
 "use strict";
-// Parts that the plots and tables are made of. Texts of the user's table reach the page through
-// `textContent` only.
+// Building blocks of the plots and tables. Texts from the user's table reach the page only through
+// `textContent`.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const isClass = data.kind === "class";
 const byId = (id) => document.getElementById(id);
 
-/** A new element of HTML with these attributes and this text. */
+/** A new HTML element with these attributes and this text. */
 function element(name, attributes = {}, text = null, parent = null) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -15,7 +15,7 @@ function element(name, attributes = {}, text = null, parent = null) {
   return made;
 }
 
-/** A new shape in a drawing. */
+/** A new SVG shape in a drawing. */
 function shape(name, attributes, parent, text = null) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   set(made, attributes);
@@ -32,7 +32,7 @@ function set(made, attributes) {
 
 const formats = {};
 
-/** A number as people write it, with so many digits. */
+/** A number as text, with this many significant digits. */
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "—";
   const size = Math.abs(value);
@@ -44,7 +44,7 @@ function number(value, digits = 4) {
   return formats[key].format(value).replace("-", "−");
 }
 
-/** Words for the numbers of one column of a table: all with the same number of decimals. */
+/** A function that formats the numbers of one column of a table, all with as many decimals. */
 function aligned(values, digits) {
   const sizes = values.filter((value) => value !== null).map(Math.abs).sort((a, b) => a - b);
   const typicalSize = sizes.length ? sizes[Math.floor(0.9 * (sizes.length - 1))] : 1;
@@ -119,7 +119,7 @@ function logarithmic(low, high, from, to) {
   return scale;
 }
 
-/** Dates: at most as many as have room. */
+/** A scale for dates, with as many ticks as there is room for. */
 function dated(low, high, from, to) {
   const scale = linear(low, high, from, to);
   const count = Math.max(2, Math.floor((to - from) / 110));
@@ -129,7 +129,7 @@ function dated(low, high, from, to) {
   return scale;
 }
 
-/** Labels side by side. */
+/** A scale for labels, side by side. */
 function banded(labels, from, to) {
   const width = (to - from) / labels.length;
   const most = Math.max(3, Math.floor(width / 7));
@@ -141,7 +141,7 @@ function banded(labels, from, to) {
   return scale;
 }
 
-/** The smallest and the largest of some numbers, moved apart by a share of their distance. */
+/** The smallest and the largest of some numbers, widened by a share of their distance. */
 function range(values, margin = 0.04) {
   const present = values.filter((value) => value !== null && value !== undefined);
   if (!present.length) return [0, 1];

@@ -1,5 +1,5 @@
-// The plots. Each is an object that knows its axes, draws its marks once for a size, and moves them
-// when α changes. `places` are the pixels of the rows, so that any row can be marked in every plot.
+// The plots. Each is an object that has axes, draws its marks once per size, and moves them when α
+// changes. `places` are the pixels of the rows, so that any row can be marked in every plot.
 
 const INTERVAL = "90\u00a0% interval";
 const rows = data.rows;
@@ -41,7 +41,7 @@ class Plot {
     plainTable(this.numbers, `${this.spec.title} at α = ${alphaText(data.alphas[page.at])}`, header, lines);
   }
 
-  /** Draw everything anew for the width that there is. */
+  /** Draw everything again for the available width. */
   draw() {
     const width = Math.max(200, Math.floor(this.holder.clientWidth));
     this.width = width;
@@ -176,7 +176,7 @@ function hideTip() {
   byId("tip").hidden = true;
 }
 
-/** Circles, one for each row, of which some have no place. */
+/** Circles, one for each row; some of them may have no place. */
 function circles(plot, className) {
   return rows.id.map((_, row) => shape("circle", { class: className(row), r: 2.8 }, plot.layer));
 }
@@ -188,7 +188,7 @@ function moveCircles(plot, made, k) {
   });
 }
 
-/** A number from 0 to 1 for each row, to set apart rows in the same place. */
+/** A number from 0 to 1 for each row, to separate rows at the same place. */
 const spread = (row) => (row * 0.618034) % 1;
 
 // Along one column -------------------------------------------------------------------------------
@@ -219,13 +219,13 @@ function alongPlot() {
     title: "Along one column",
     control: choose,
     caption: isClass
-      ? "The average prediction if every row had this value, the other columns as they are. " +
-        `The band is doubt: 90\u00a0% of the networks that the model thinks possible. ${two
-          ? "Dots are rows, colored by what was observed."
-          : "Dots are rows, at the probability of the class that was observed."}`
-      : "The average prediction if every row had this value, the other columns as they are. Doubt " +
-        "covers 90\u00a0% of the networks that the model thinks possible; the interval is for a new " +
-        "observation.",
+      ? "The average prediction if every row had this value and kept its other columns. " +
+        `The band is doubt: it covers 90\u00a0% of the networks that the model considers plausible. ${two
+          ? "Dots are rows, colored by their observed class."
+          : "Dots are rows, at the probability of their observed class."}`
+      : "The average prediction if every row had this value and kept its other columns. Doubt " +
+        "covers 90\u00a0% of the networks that the model considers plausible; the interval is for a " +
+        "new observation.",
     axes() {
       const { grid, kind, log, labels } = column();
       const spreadOf = grid.length > 1 ? grid : [grid[0] - 1, grid[0] + 1];
@@ -377,8 +377,8 @@ function predictedPlot() {
   return {
     id: "predicted",
     title: "Predicted and observed",
-    caption: "Each row as the model predicts it, with its 90\u00a0% interval; on the dashed line the " +
-      "prediction is right. The model was fitted to these rows.",
+    caption: "The prediction for each row, with its 90\u00a0% interval. On the dashed line, the " +
+      "prediction equals the observation. The model was fitted to these rows.",
     axes: () => ({
       x: { scale: (from, to) => linear(...range(typical(rows.observed)), from, to), label: `observed ${data.target}` },
       y: { scale: (from, to) => linear(...ends(), from, to), label: `predicted ${data.target}` },
@@ -415,7 +415,7 @@ function doubtPlot() {
     id: "doubt",
     size: isClass ? "narrow" : "",
     title: "Noise and doubt",
-    caption: "Noise would stay with more data; doubt about the network would shrink. " +
+    caption: "With more data, noise would remain; doubt about the network would shrink. " +
       (isClass ? "Both add up to the entropy of the prediction." : "Their squares add up to the predictive variance."),
     axes: () => ({
       x: { scale: (from, to) => linear(0, high("noise"), from, to), label: `noise (${unit})` },
@@ -457,9 +457,9 @@ function calibrationPlot() {
   return {
     id: "calibration",
     title: "Calibration",
-    caption: "How many rows fall into their central interval of each level, each row predicted " +
-      "without itself. Above the dashed line intervals are too wide, below too narrow; gray is " +
-      "what chance allows.",
+    caption: "The share of rows inside their central interval, at each level; each row is predicted " +
+      "without itself. Above the dashed line, intervals are too wide; below it, too narrow. Gray is " +
+      "the range that chance allows.",
     axes: () => ({ x: shares("level of the interval"), y: shares("rows inside") }),
     build(plot) {
       const ends = [1, -1].map((side) =>
@@ -497,9 +497,9 @@ function reliabilityPlot() {
     id: "calibration",
     size: "narrow",
     title: "Calibration",
-    caption: "Rows grouped by the probability of the class that the model predicts, each row " +
-      "predicted without itself. On the dashed line the model is as often right as it says; gray " +
-      "is what chance allows.",
+    caption: "Rows grouped by the probability of their predicted class; each row is predicted " +
+      "without itself. On the dashed line, the model is right as often as it says. Gray is the " +
+      "range that chance allows.",
     axes: () => ({ x: shares("probability of the predicted class"), y: shares("predicted right") }),
     build(plot) {
       shape("line", { class: "diagonal", x1: plot.x(0), y1: plot.y(0), x2: plot.x(1), y2: plot.y(1) }, plot.layer);
@@ -517,12 +517,12 @@ function reliabilityPlot() {
     tip(plot, px, k) {
       const near = bins(k).reduce((best, bin) =>
         (Math.abs(plot.x(bin.confidence) - px) < Math.abs(plot.x(best.confidence) - px) ? bin : best));
-      return `${near.rows} rows, on average ${percent(near.confidence)} sure\nright in ${percent(near.accuracy)}`;
+      return `${near.rows} rows, mean confidence ${percent(near.confidence)}\nright in ${percent(near.accuracy)}`;
     },
     key: () => [["circle", "said", "model"], ["rect", "chance", "calibrated, 90 %"]],
     say(k) {
       const { confidence, accuracy } = data.fits[k].scores;
-      return `Calibration at α = ${alphaText(data.alphas[k])}: on average ${percent(confidence, 1)} sure, ` +
+      return `Calibration at α = ${alphaText(data.alphas[k])}: mean confidence ${percent(confidence, 1)}, ` +
         `right in ${percent(accuracy, 1)} of the rows.`;
     },
     table: (k) => [["probability", "predicted right", "rows"], bins(k).map((bin) =>
@@ -542,10 +542,10 @@ function histogramPlot() {
     size: isClass ? "narrow" : "",
     title: isClass ? "Probability of the true class" : "Where observations fall",
     caption: isClass
-      ? "The probability of the class that was observed, each row predicted without itself. Farther right is better."
-      : "The predicted probability of a smaller value, at each row (probability integral " +
-        "transform), predicted without itself. Even bars are calibrated; a hump means intervals " +
-        "too wide, a bowl too narrow.",
+      ? "The probability of the observed class; each row is predicted without itself. Farther right is better."
+      : "The predicted probability of a value below the observed one (probability integral " +
+        "transform); each row is predicted without itself. Level bars mean calibrated; a hump means " +
+        "that intervals are too wide, a bowl that they are too narrow.",
     axes: () => ({
       x: shares(isClass ? "probability" : "predicted probability of a smaller value"),
       y: { scale: (from, to) => linear(0, top, from, to, (share) => percent(share)), label: "rows" },
@@ -606,8 +606,8 @@ function scorePlot() {
     size: "narrow",
     title: "Which α predicts best",
     finding: data.reason,
-    caption: "Log-likelihood per row that is left out; higher is better. Bars are standard errors; " +
-      "those of differences are smaller, because the rows are the same.",
+    caption: "Log-likelihood per left-out row; higher is better. Bars are standard errors. Differences " +
+      "are known more precisely than the bars suggest, because all scores are of the same rows.",
     axes: () => ({
       x: { scale(from, to) {
         const scale = linear(...range(data.alphas, 0.08), from, to);

@@ -95,7 +95,7 @@ class RowTable {
     return line ? Number(line.dataset.row) : -1;
   }
 
-  /** Sort by a column; by the same one again, the other way round. */
+  /** Sort by a column; a second time, in reverse. */
   sort(at) {
     const sign = this.sorted.at === at ? -this.sorted.sign : 1;
     this.sorted = { at, sign };
@@ -131,7 +131,7 @@ class RowTable {
     event.preventDefault();
   }
 
-  /** Give a row the focus; it is then the one that the tab key reaches. */
+  /** Focus a row; the tab key then reaches this row. */
   focus(row) {
     for (const line of this.lines) line.tabIndex = -1;
     this.lines[row].tabIndex = 0;

@@ -1,8 +1,8 @@
-"""Scores and calibration of a model on rows that are left out.
+"""Scores and calibration of a model on left-out rows.
 
-A count has no single probability of a smaller target, but a range from P(Y < y) to P(Y ≤ y). As in
-the histogram of Czado, Gneiting and Held (2009), a row is spread evenly over its range, so that a
-calibrated model of counts has a flat histogram, too.
+For a count, the probability integral transform is not a single number but a range, from P(Y < y) to
+P(Y ≤ y). As in the histogram of Czado, Gneiting and Held (2009), each row is spread evenly over its
+range, so that a calibrated model of counts has a flat histogram, too.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ NUM_BINS = 10
 
 
 def scores_of_numbers(found: RowsLeftOut, targets: np.ndarray) -> dict[str, float]:
-    """The scores of a model of numbers under the names that the page shows."""
+    """The scores of a model of numbers, by the names that the page uses."""
     inside = {
         f"coverage_{level * 100:g}": float(np.mean(_is_inside(found, level))) for level in COVERAGES
     }
@@ -52,7 +52,7 @@ def histogram(found: RowsLeftOut) -> np.ndarray:
 
 
 def transform_share(found: RowsLeftOut, ends: np.ndarray) -> np.ndarray:
-    """The share of rows whose probability of a smaller target is at most each of the ends."""
+    """For each end, the share of rows whose probability of a smaller target is at most that."""
     below, up_to = found.below[:, None], found.up_to[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.clip((ends - below) / (up_to - below), 0, 1)
@@ -76,7 +76,7 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray) -> list[dict[str,
 
 
 def given_to_truth(probabilities: np.ndarray, labels: np.ndarray) -> list[list[float]]:
-    """The share of rows in each tenth of the true class's probability: right and wrong ones."""
+    """The shares of right and of wrong rows, by tenths of the true class's probability."""
     given = probabilities[np.arange(len(labels)), labels]
     is_right = probabilities.argmax(axis=1) == labels
     edges = np.linspace(0, 1, NUM_BINS + 1)

@@ -1,4 +1,4 @@
-"""Sentences of a page: why α was chosen, and what the page leaves out."""
+"""Sentences on the page: why α was chosen, and what the page leaves out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ FRACTIONS = {0.25: "¼", 0.5: "½", 0.75: "¾"}
 
 
 def alpha_in_words(alpha: float) -> str:
-    """α as the page shows it: −1, ¼, 0.3."""
+    """α in the form that the page shows, such as −1, ¼ or 0.3."""
     sign = "−" if alpha < 0 else ""
     return sign + FRACTIONS.get(abs(alpha), f"{abs(alpha):.3g}")
 
@@ -24,8 +24,8 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
 
     Args:
         model: The estimator.
-        own: Its α.
-        held_out: For every α, the log-likelihood of each row that is left out.
+        own: The α of the estimator.
+        held_out: For every α, the log-likelihood of each left-out row.
     """
     means = {alpha: float(scores.mean()) for alpha, scores in held_out.items()}
     best = max(means, key=lambda alpha: means[alpha])
@@ -49,7 +49,7 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
 
 
 def notes_in_words(view: Any, num_rows: int, failed: Sequence[float]) -> list[str]:
-    """What the page does not show."""
+    """Notes about what the page does not show."""
     notes = []
     if len(view.features) < num_rows:
         notes.append(f"Scores are of {len(view.features):,} evenly spread rows of {num_rows:,}.")

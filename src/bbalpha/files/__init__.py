@@ -1,4 +1,4 @@
-"""Files: models on disk, written whole or not at all."""
+"""Files: models and posteriors on disk, written whole or not at all."""
 
 from bbalpha.files.atomic import replacing
 

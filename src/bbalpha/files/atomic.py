@@ -1,7 +1,7 @@
 """Files written whole or not at all: first under a temporary name, then renamed.
 
-The name of a temporary file tells which process of which machine writes it, so that those of killed
-processes can be removed later without touching any that is still being written.
+The name of a temporary file says which process on which machine writes it. So the leftovers of
+killed processes can be removed later without touching files that are still being written.
 """
 
 import contextlib
@@ -23,29 +23,29 @@ from pathlib import Path
 from bbalpha.engine.leaving import before_leaving
 
 PREFIX = ".bbalpha-"  # of temporary names
-TOKEN_BYTES = 8  # of randomness in a temporary name
+TOKEN_BYTES = 8  # random bytes in a temporary name
 # A whole temporary name: its machine, its process, a token, and the suffixes of a path.
 OWNED = re.compile(
     rf"{re.escape(PREFIX)}([0-9a-f]{{8}})-([0-9]+)-[0-9a-f]{{{2 * TOKEN_BYTES}}}(\..*)?", re.DOTALL
 )
 LONGEST_NAME = 255  # bytes; the limit of common file systems
 OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
-DAY = 86400.0  # seconds, after which a file of a process that cannot be asked is taken for left
-# What systems answer that cannot flush such a file, or cannot open a folder.
+DAY = 86400.0  # seconds, after which a file of a process on another machine counts as left over
+# Errors of systems that cannot flush such a file, or cannot open a folder.
 CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES, errno.EPERM}
 
-_in_use: dict[Path, int] = {}  # files to remove if a process leaves now, and its number
+_in_use: dict[Path, int] = {}  # files to remove if the process ends now, and its number
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A new file to write, which replaces `path` if the block ends without an error.
 
-    The temporary file lies in the same folder under a random name with the same suffixes, and only
-    its owner can read it. If the block fails, the temporary file is removed and `path` is left as
-    it was. The new file keeps the permissions of the old one, a symbolic link keeps pointing to its
-    target, and a device or a pipe is written to instead of being replaced. Temporary files that
-    killed processes have left in the folder are removed.
+    The temporary file is in the same folder, has a random name with the same suffixes, and can be
+    read only by its owner. If the block fails, the temporary file is removed and `path` is left as
+    it was. The new file gets the permissions of the old one; a symbolic link keeps pointing to its
+    target; a device or a pipe is written to instead of being replaced. Temporary files that killed
+    processes have left in the folder are removed.
 
     Raises:
         OSError: If the file cannot be written.
@@ -82,10 +82,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Make a file with the name of `path` in a temporary folder next to it, and remove both.
+    """Create a file with the name of `path` in a temporary folder next to it, and remove both.
 
     Raises:
-        OSError: If they cannot be made, so that `replacing` would fail.
+        OSError: If they cannot be created, so that `replacing` would fail.
     """
     target = _target(path)
     remove_leftovers(target.parent)
@@ -98,8 +98,8 @@ def check_writable(path: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed processes have left in a folder.
 
-    Those of a living process stay. Whether a process on another machine lives is not known, so its
-    files stay for a day.
+    Files of living processes stay. Whether a process on another machine is alive is not known, so
+    its files stay for a day.
     """
     for leftover in folder.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove_own_files() -> None:
-    """Remove the temporary files of this process, which leaves at once."""
+    """Remove the temporary files of this process, which is about to end."""
     for path, process in list(_in_use.items()):
         if process == os.getpid():  # not those of a process that it was forked from
             with contextlib.suppress(OSError):
@@ -116,7 +116,7 @@ def remove_own_files() -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file that a path means, after all symbolic links."""
+    """The file that a path leads to, through all symbolic links."""
     target = Path(os.path.realpath(path))
     with _naming(path):
         if target.is_symlink():
@@ -157,7 +157,7 @@ def _remove(path: Path) -> None:
 
 
 def _temporary_name(path: Path) -> str:
-    """A random name with the suffixes of the path, unless it would be too long."""
+    """A random name with the suffixes of the path, unless that would be too long."""
     name = f"{PREFIX}{_machine()}-{os.getpid()}-{secrets.token_hex(TOKEN_BYTES)}"
     for suffixes in (path.suffixes[-2:], path.suffixes[-1:]):
         suffixed = name + "".join(suffixes)
@@ -168,7 +168,7 @@ def _temporary_name(path: Path) -> str:
 
 @cache
 def _machine() -> str:
-    """Eight digits for this machine, or the container in it that counts its own processes."""
+    """Eight digits for this machine, or for a container with its own process numbers."""
     try:
         processes = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -177,14 +177,14 @@ def _machine() -> str:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether the process that wrote a temporary file has ended, as far as can be known."""
+    """Whether the process that wrote a temporary file has ended, as far as one can know."""
     owner = OWNED.fullmatch(path.name)
     if owner is None:  # somebody's own file
         return False
     if owner[1] != _machine() or os.name != "posix":
         return time.time() - path.lstat().st_mtime > DAY
     if int(owner[2]) == os.getpid():
-        # Otherwise of an earlier process with the same number.
+        # A name that is not in use is from an earlier process with the same number.
         return path.name not in {used.name for used in list(_in_use)}
     return not _is_alive(int(owner[2]))
 
@@ -201,7 +201,7 @@ def _is_alive(process: int) -> bool:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the path that the caller knows, rather than the temporary one, in an error."""
+    """In errors, name the path that the caller knows rather than the temporary one."""
     try:
         yield
     except OSError as error:
@@ -209,7 +209,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk, where the system allows it.
+    """Wait until a file, or the names in a folder, are on the disk, if the system supports that.
 
     Raises:
         OSError: If the disk is full or broken.

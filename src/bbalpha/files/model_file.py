@@ -3,8 +3,8 @@
 Reading a file never executes code, whoever wrote it. A checksum detects damage before anything in
 the file is used. A forger can compute it too, so every name, shape and type is checked as well.
 
-Messages are sentences about the file, because the command line prints them as they are. jax is
-imported where it is used, so that `bbalpha inspect` need not wait for it.
+Messages are sentences about the file, because the command line prints them unchanged. jax is
+imported only where it is used, so that `bbalpha inspect` need not wait for it.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from bbalpha.files.wording import one_line
 FORMAT_VERSION = 5
 CHECKSUM = "sha256"
 NO_CHECKSUM = "0" * 64  # in place of the checksum while it is computed
-LENGTH_BYTES = 8  # of the header's length, at the start of a safetensors file
+LENGTH_BYTES = 8  # at the start of a safetensors file, for the length of the header
 PIECE = 2**16  # bytes read at a time
-DEEPEST = 20  # nested lists; our metadata nest six deep, and Python recurses into them
+DEEPEST = 20  # levels of nested lists; our metadata have six, and Python recurses into them
 
 
 class Kind(NamedTuple):
     """A kind of file.
 
     Attributes:
-        key: Of its JSON in the metadata.
-        version: Of its format.
-        words: What users call it.
+        key: The key of its JSON in the metadata.
+        version: The version of its format.
+        words: Its name for users.
         remedy: What to do about a file of an older version.
     """
 
@@ -47,7 +47,7 @@ PREDICTOR = Kind("bbalpha-predictor", 1, "bbalpha predictor", "Export the model 
 
 
 def write(path: str | Path, tree: Any, metadata: dict[str, Any], kind: Kind | None = None) -> None:
-    """Write the arrays of `tree` and the metadata to a file, by default that of a model.
+    """Write the arrays of `tree` and the metadata to a file, by default a model file.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then left as it was.
@@ -92,15 +92,16 @@ def fill(like: Any, arrays: dict[str, np.ndarray], path: str | Path, exact: bool
 
     Args:
         like: The tree, whose leaves may be shapes.
-        arrays: As `read` returns them.
-        path: For messages.
-        exact: Whether each array must have the type of its leaf, not only be floating-point.
+        arrays: Arrays as returned by `read`.
+        path: The file, for messages.
+        exact: Whether each array must have the type of its leaf; otherwise any floating-point type
+            is allowed.
 
     Raises:
-        ValueError: If a name, shape or type differs, with the name of the leaf.
+        ValueError: If a name, shape or type differs; the message has the name of the leaf.
 
     Warns:
-        UserWarning: If they are not exact and have 64 bits, of which jax is set to keep 32.
+        UserWarning: If arrays of 64 bits are rounded to 32, because jax is set to 32 bits.
     """
     import jax
     import jax.numpy as jnp
@@ -138,11 +139,11 @@ def check_exists(path: Path) -> None:
 
 
 def checked(texts: dict[str, str], path: Path, kind: Kind) -> dict[str, Any]:
-    """The metadata of a file, if they describe one of that kind and of this version.
+    """The metadata of a file, which must be of that kind and of this version.
 
     Args:
-        texts: What the header of the file says.
-        path: For messages.
+        texts: The texts in the header of the file.
+        path: The file, for messages.
         kind: The kind that the file should have.
 
     Raises:
@@ -180,12 +181,12 @@ def check_seal(path: Path, kind: Kind) -> None:
 
 
 def invalid(path: str | Path, problem: str) -> ValueError:
-    """The error for a file that was written as a model but whose content is wrong."""
+    """The error for a file that was written as a model but has invalid contents."""
     return ValueError(f"{Path(path).name} is not a valid bbalpha model: {problem.rstrip('.')}.")
 
 
 def _array(file: Any, name: str, path: Path) -> np.ndarray:
-    """An array of an open file, or an error if numpy lacks its type or shape."""
+    """An array of an open file; raises if numpy does not support its type or shape."""
     try:
         return file.get_tensor(name)
     except (AttributeError, TypeError, ValueError) as error:
@@ -193,7 +194,7 @@ def _array(file: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _reason(error: Exception) -> str:
-    """Why a file cannot be written; safetensors puts the system's words among its own."""
+    """Why a file cannot be written; safetensors mixes the system's message with its own."""
     text = one_line(getattr(error, "strerror", None) or error).rstrip(".")
     text = re.sub(r" \(os error \d+\)$", "", text).rpartition("I/O error: ")[2]
     return text[:1].lower() + text[1:]
@@ -209,7 +210,7 @@ def _mismatch(path: str | Path, problem: str) -> ValueError:
 
 
 def _warn_of_rounding(arrays: list[np.ndarray], path: str | Path) -> None:
-    """Warn if arrays lose half of their bits, because other draws are then made from them."""
+    """Warn if arrays lose half of their bits, because the draws will then differ."""
     import jax
 
     from bbalpha.engine.checks import warn
@@ -219,7 +220,7 @@ def _warn_of_rounding(arrays: list[np.ndarray], path: str | Path) -> None:
         warn(
             f"{Path(path).name} was saved in 64 bits and is read in 32, so its predictions change: "
             "they average over other draws. Set JAX_ENABLE_X64=1, or jax.config.update("
-            '"jax_enable_x64", True), to get the same ones.'
+            '"jax_enable_x64", True), to get the same predictions.'
         )
 
 
@@ -232,7 +233,7 @@ def _seal(path: Path, kind: Kind = MODEL) -> None:
 
 
 def _checksum(path: Path, kind: Kind) -> tuple[int, str, str]:
-    """Where the checksum is in a file, the one that is there, and the right one."""
+    """The position of the checksum in a file, the checksum found there, and the correct one."""
     with path.open("rb") as file:
         prefix = file.read(LENGTH_BYTES)
         # safetensors has checked this length.

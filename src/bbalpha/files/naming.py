@@ -1,6 +1,6 @@
-"""Naming: what the name of a table means, found out without reading it.
+"""Names of tables: a file, a folder of files, a pattern such as flights/*.parquet, or a query.
 
-It is a file, a folder of files, a pattern such as flights/*.parquet, or a query.
+This module tells which, and finds the files, without reading them.
 """
 
 import glob
@@ -13,7 +13,7 @@ JSON_SUFFIXES = (".jsonl", ".ndjson")
 TAB_SUFFIXES = (".tsv", ".tab")
 IN_FOLDERS = (*PARQUET_SUFFIXES, *JSON_SUFFIXES, ".csv", *TAB_SUFFIXES)
 WILD = re.compile(r"[*?[]")
-HIDDEN = (".", "_")  # how names begin that other programs leave in a folder of tables
+HIDDEN = (".", "_")  # first characters of files that other programs leave in a folder of tables
 QUERY = re.compile(r"\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 TEXT = re.compile(r"'((?:[^']|'')*)'")  # in a query
 
@@ -30,7 +30,7 @@ def files_in_query(query: str) -> list[Path]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a name means: itself, those in a folder, or those that match a pattern."""
+    """The files that a name stands for: itself, those in a folder, or those matching a pattern."""
     if not _exists(path) and WILD.search(str(path)):
         matches = glob.glob(str(path))  # noqa: PTH207  the pattern may begin at the root
         return sorted(Path(name) for name in matches if not Path(name).is_dir())
@@ -45,7 +45,7 @@ def inner_name(path: Path) -> Path:
 
 
 def name_of_source(source: Path | str) -> str:
-    """A name for what is made from a source: that of the file or folder, without suffixes."""
+    """A name for an output made from a source: the name of the file or folder, without suffixes."""
     if isinstance(source, str):
         return "query"
     if source.is_dir():
@@ -56,7 +56,7 @@ def name_of_source(source: Path | str) -> str:
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file in a folder is a table, by its name."""
+    """Whether a file in a folder is a table, judging by its name."""
     is_shown = not path.name.startswith(HIDDEN)
     return is_shown and inner_name(path).suffix.lower() in IN_FOLDERS and path.is_file()
 

@@ -29,8 +29,8 @@ from bbalpha.priors import DensityPrior, Prior, as_prior
 from bbalpha.transforms import interval, ordered, positive, simplex
 
 LARGEST_COUNT = 2**63  # of steps, epochs or sites
-LONGEST_WORD = 40  # characters that say why a run stopped
-# Known by name in a file.
+LONGEST_WORD = 40  # characters of the reason why a run stopped
+# A file refers to these by name.
 DISTRIBUTIONS = (
     "DiagonalGaussian",
     "FullGaussian",
@@ -38,7 +38,7 @@ DISTRIBUTIONS = (
     "LowRankGaussian",
     "NarrowedGaussian",
 )
-TRANSFORMS = {  # likewise, made of their settings in the file
+TRANSFORMS = {  # the same, created from their settings in the file
     "Positive": lambda: positive,
     "Interval": interval,
     "Ordered": lambda: ordered,
@@ -65,7 +65,7 @@ def read_posterior(
 
 
 def metadata_of(posterior: Posterior) -> dict[str, Any]:
-    """What a file says about a posterior besides its arrays, for JSON."""
+    """What a file says about a posterior in addition to its arrays, for JSON."""
     return {
         "q": type(posterior.q).__name__,
         "prior": type(posterior.prior).__name__,
@@ -84,7 +84,7 @@ def posterior_of_file(
     prior: Prior = None,
     transforms: PyTree = None,
 ) -> Posterior:
-    """The posterior in the content of a file; `params` may be shapes without values."""
+    """The posterior in the contents of a file; `params` may be shapes without values."""
     layout = Layout.of(params, transforms=transforms)
     info = _info(metadata, path)
     if transforms is None:
@@ -109,14 +109,14 @@ def posterior_of_file(
             leave_one_out=_per_datum(arrays),
         )
 
-    # Only shapes: no memory is allocated for what a file merely claims to hold.
+    # Only shapes, so that no memory is allocated for what a file merely claims to hold.
     posterior = model_file.fill(eqx.filter_eval_shape(example), arrays, path)
     _check_numbers(posterior, path)
     return posterior
 
 
 def check_finite_leaves(tree: PyTree, name: str) -> None:
-    """Raise if an array of the tree is not finite, or the exponential of a logarithm is not."""
+    """Raise if an array of the tree is not finite, or if the exponential of a logarithm is not."""
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         label, values = name + jax.tree_util.keystr(keys), np.asarray(leaf)
         with np.errstate(over="ignore"):
@@ -177,7 +177,7 @@ def _transform_of_json(found: Any, file: str) -> Any:
 
 
 def _check_leaves(layout: Layout, metadata: dict[str, Any], file: str) -> None:
-    """Raise if the tree does not give the vector the same meaning as the file does."""
+    """Raise if the tree would interpret the vector differently from the file."""
     found = metadata.get("params")
     if not isinstance(found, list):
         raise model_file.invalid(file, f"params is {reprlib.repr(found)}")
@@ -196,7 +196,7 @@ def _described(leaf: Any) -> str:
 def _check_distribution(
     field: str, example: Density | None, metadata: dict[str, Any], file: str
 ) -> None:
-    """Raise if the distribution in a file is neither known here nor like the example."""
+    """Raise unless the distribution in a file is one of bbalpha's or matches the example."""
     name = metadata.get(field)
     if not isinstance(name, str):
         raise model_file.invalid(file, f"{field} is {reprlib.repr(name)}")
@@ -215,7 +215,7 @@ def _check_distribution(
 
 
 def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray]) -> Distribution:
-    """A distribution with the shapes that the file's should have."""
+    """A distribution with the shapes that the one in the file should have."""
     mean = jnp.zeros(layout.size, jnp.result_type(*layout.dtypes))
     match name:
         case "FullGaussian":
@@ -238,13 +238,13 @@ def _example(field: str, name: str, layout: Layout, arrays: dict[str, np.ndarray
 
 
 def _per_datum(arrays: dict[str, np.ndarray]) -> Any:
-    """An example of the left-out predictions, if the file holds some."""
+    """Shapes of the leave-one-out predictions, if the file holds any."""
     found = arrays.get(".leave_one_out")
     return None if found is None else jnp.zeros(found.shape[:1])
 
 
 def _check_numbers(posterior: Posterior, path: str | Path) -> None:
-    """Raise if draws of q would not be finite, or if α or N cannot be what was fitted."""
+    """Raise if draws of q would not be finite, or if α or N cannot come from a fit."""
     try:
         for name in ("q", "alpha", "num_data"):
             check_finite_leaves(getattr(posterior, name), f".{name}")

@@ -1,4 +1,4 @@
-"""Text from files, made fit to print: control characters must not reach a terminal."""
+"""Text from files, made safe to print: control characters must not reach a terminal."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ LONGEST = 200  # characters from a file that a message repeats
 
 
 def printable(text: str) -> str:
-    r"""The text with a space in place of whatever could act on a terminal, except line ends.
+    r"""The text with a space in place of anything that could affect a terminal, except line ends.
 
-    These are control characters, which begin escape sequences, and invisible ones that change the
-    order in which text is shown.
+    These are control characters, which begin escape sequences, and invisible characters that change
+    the direction of text.
 
     >>> from bbalpha.files.wording import printable
     >>> printable("red \x1b[31m, reversed \u202e")
@@ -28,13 +28,13 @@ def one_line(value: Any) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""JSON text in which escapes such as \u009b stand for whatever could act on a terminal."""
+    r"""JSON text with escapes such as \u009b in place of anything that could affect a terminal."""
     if text.isprintable():
         return text
     return "".join(x if x.isprintable() or x == "\n" else _escaped(x) for x in text)
 
 
 def _escaped(letter: str) -> str:
-    """The letter as JSON writes it in ASCII: one or two units of UTF-16."""
+    """The character as JSON writes it in ASCII: one or two units of UTF-16."""
     units = letter.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -167,7 +167,7 @@ class Calibration:
             found = f"intervals of {levels} % cover {covered} % of left-out rows"
         else:
             found = (
-                f"sure by {self.confidence:.1%} on average, right in {self.accuracy:.1%} "
+                f"mean confidence {self.confidence:.1%}, right in {self.accuracy:.1%} "
                 "of left-out rows"
             )
         verdict = "calibrated" if self.is_calibrated else self._problem
@@ -179,7 +179,7 @@ class Calibration:
         """What is wrong, in one or two words."""
         if not self.levels:
             gap = self.confidence - self.accuracy
-            return "too sure" if gap > 0 else "not sure enough"
+            return "overconfident" if gap > 0 else "underconfident"
         gaps = np.subtract(self.covered, self.levels)
         if abs(gaps.sum()) < np.abs(gaps).max() / 2:
             return "off, but neither too wide nor too narrow"

@@ -1,7 +1,7 @@
 """Predictions of an exported model, with NumPy alone: no jax, no scikit-learn, no pandas.
 
-An estimator's `export` and `bbalpha export` write the file that `Predictor.load` reads. Where only
-this is needed, `pip install numpy` and `pip install --no-deps bbalpha` are enough.
+An estimator's `export` and `bbalpha export` write the file that `Predictor.load` reads. If you need
+only this, `pip install numpy` and `pip install --no-deps bbalpha` are enough.
 """
 
 from bbalpha.predictor.predicting import Predictor

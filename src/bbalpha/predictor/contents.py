@@ -1,4 +1,4 @@
-"""What a predictor file holds, checked."""
+"""The contents of a predictor file, checked: everything that a `Predictor` needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,24 +24,24 @@ TARGETS = {
 COUNTS = ("poisson", "negative_binomial")
 CLASSES = ("softmax", "probit")
 LABELS = {"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64, "U": np.str_}
-# Errors that a value of the wrong kind can cause while it is read.
+# Errors that a value of the wrong kind can cause while it is being read.
 ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """A model as its file describes it.
+    """A model as described by its file.
 
     Attributes:
         network: Draws of the weights.
-        targets: The distribution of the targets given outputs of the network.
-        limits: Beyond which outputs change only like a logarithm, or None.
+        targets: The distribution of the targets given the outputs of the network.
+        limits: Limits beyond which outputs are compressed to their logarithm, or None.
         inputs: The units of the inputs.
-        target_mean: Of each column of the targets.
-        target_scale: Their units.
-        is_vector: Whether targets are a vector.
-        is_count: Whether they are counts.
-        classes: Labels, or None.
+        target_mean: The mean of each column of the targets.
+        target_scale: The unit of each column of the targets.
+        is_vector: Whether the targets are a vector rather than a matrix.
+        is_count: Whether the targets are counts.
+        classes: The labels of a classifier, or None.
         names: Columns that rows must have, or None.
         encoder: How rows of a table become features, or None.
         target: The name of the target, or None.
@@ -62,7 +62,7 @@ class Contents:
 
     @classmethod
     def read(cls, path: str | Path) -> "Contents":
-        """Return what a file holds.
+        """Return the contents of a file.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -117,7 +117,7 @@ class Contents:
         return np.where(outputs > upper, above, np.where(outputs < lower, below, outputs))
 
     def standardized(self, y: Any, num_rows: int) -> np.ndarray:
-        """Return targets in the units of the network; of classes, their numbers.
+        """Return targets in the units of the network; for classes, their numbers.
 
         Raises:
             ValueError: If `y` has another shape, is not finite, or holds an unknown class.

@@ -1,4 +1,4 @@
-"""The network of a predictor: inputs of a user → outputs of every stored draw of the weights."""
+"""The network of a predictor: the user's inputs → outputs for every stored draw of the weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @dataclass(frozen=True)
 class InputScales:
-    """The map from the inputs of a user to those of the network, as `InputUnits` learned it.
+    """The map from a user's inputs to the inputs of the network, as learned by `InputUnits`.
 
     Attributes:
-        mean: Of each column.
-        scale: What one unit of the network is.
-        lower: The smallest value that a column is let through with.
-        upper: The largest one.
-        axes: Principal axes as columns, or no columns.
+        mean: The mean of each column.
+        scale: The size of one network unit in each column.
+        lower: The lower limit of each column.
+        upper: The upper limit of each column.
+        axes: The principal axes as columns, or no columns.
     """
 
     mean: np.ndarray
@@ -52,11 +52,11 @@ class InputScales:
 
 @dataclass(frozen=True)
 class Network:
-    """Draws of the weights, one after another on the first axis of every array.
+    """Draws of the weights, along the first axis of every array.
 
     Attributes:
         hidden: Weights and biases of each hidden layer.
-        heads: Weights, biases and, if the head sees the inputs too, the weights of the inputs.
+        heads: Weights, biases and, for a head that also sees the inputs, the weights of these.
         activation: The name of the activation.
     """
 
@@ -66,15 +66,16 @@ class Network:
 
     @classmethod
     def of(cls, draws: np.ndarray, leaves: Any, activation: str) -> "Network":
-        """Return the network whose flat draws have these leaves, in this order.
+        """Return the network whose flat draws consist of these leaves, in this order.
 
         Args:
-            draws: Of shape (draws, weights).
-            leaves: The layer ("hidden" or "heads"), its number, the part and the shape of each.
+            draws: The draws, of shape (draws, weights).
+            leaves: For each leaf, the group ("hidden" or "heads"), the number of the layer in it,
+                the part and the shape.
             activation: The name of the activation.
 
         Raises:
-            ValueError: If they do not make a network.
+            ValueError: If they do not form a network.
         """
         found: dict[str, dict[int, dict[str, np.ndarray]]] = {"hidden": {}, "heads": {}}
         start = 0
@@ -90,7 +91,7 @@ class Network:
 
     @property
     def num_draws(self) -> int:
-        """How many draws there are."""
+        """The number of draws."""
         return len(self.heads[0]["biases"])
 
     @property
@@ -114,7 +115,7 @@ class Network:
             raise ValueError("the layers of the network do not fit each other.")
 
     def widest(self) -> int:
-        """The most units of a layer."""
+        """The number of units in the widest layer."""
         return max([self.num_outputs, *(layer["biases"].shape[1] for layer in self.hidden)])
 
     def take(self, draws: np.ndarray) -> "Network":

@@ -1,4 +1,4 @@
-"""The predictor: what a service asks of a fitted model, answered by NumPy alone."""
+"""`Predictor`: the predictions of a fitted model for a service, computed with NumPy alone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,22 +10,22 @@ from bbalpha.predictor.contents import Contents
 from bbalpha.predictor.quantiles import quantile
 from bbalpha.predictor.rows import cells_of, check_names, numbers_of
 
-UNITS_AT_ONCE = 2**22  # of a layer in all draws, for some rows at a time: 16 MiB in float32
+UNITS_AT_ONCE = 2**22  # activations of a layer over all draws and some rows: 16 MiB in float32
 LOWEST_LEVEL = 1e-37  # of a quantile, as for the estimators
 
 
 class Predictor:
-    """A fitted estimator without jax: draws of its weights, read from a file and averaged.
+    """A fitted estimator without jax, which averages over draws of the weights read from a file.
 
-    Predictions are those of the estimator that was exported, to rounding. X is a matrix of numbers
-    or, if the model was fitted to a table with names, a list of rows as dictionaries (what JSON
-    holds), a dictionary of columns or a DataFrame.
+    Predictions equal those of the exported estimator up to rounding. X is a matrix of numbers or,
+    if the model was fitted to a table with column names, a list of rows as dictionaries (as in
+    JSON), a dictionary of columns, or a DataFrame.
 
     Attributes:
-        classes_: The labels of a classifier, in the order of `predict_proba`; None of a regressor.
+        classes_: The labels of a classifier, in the order of `predict_proba`; None for a regressor.
         feature_names: Columns that a row must have; None if X is a matrix without names.
         target: The name of the target, if the model was fitted by the command line.
-        num_draws: How many draws of the weights predictions average over.
+        num_draws: Number of draws of the weights that predictions average over.
 
     >>> import tempfile
     >>> x = np.linspace(-2, 2, 100)[:, None]
@@ -38,7 +38,7 @@ class Predictor:
     """
 
     def __init__(self, contents: Contents):
-        """Store what a file holds; use `load`."""
+        """Store the contents of a file; use `load` instead."""
         self._contents = contents
         self.classes_ = contents.classes
         self.feature_names = contents.names
@@ -56,9 +56,9 @@ class Predictor:
         return cls(Contents.read(path))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predictive mean of every row and, if asked for, the standard deviation.
+        """The predictive mean of every row and, with `return_std`, the standard deviation.
 
-        For a classifier, the most probable label.
+        For a classifier, this is the most probable label.
         """
         if self.classes_ is not None:
             if return_std:
@@ -113,8 +113,9 @@ class Predictor:
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of new targets, of shape (rows, [outputs,] n_samples).
 
-        Each has one of the stored draws of the weights, shared by all rows; more draws than are
-        stored use some of them again. The numbers differ from the estimator's, which draws anew.
+        Each uses one of the stored draws of the weights, which all rows share; if you ask for more
+        than are stored, some are used repeatedly. The results differ from those of the estimator,
+        which draws new weights.
         """
         if not isinstance(n_samples, int | np.integer) or n_samples < 1:
             raise ValueError(f"n_samples must be a positive integer; got n_samples={n_samples!r}.")
@@ -154,7 +155,7 @@ class Predictor:
         return found - np.log(self._contents.target_scale).sum()
 
     def outside(self, X: Any) -> np.ndarray:
-        """Whether any input of each row lies beyond the limits, so that predictions clip it."""
+        """Whether each row has an input beyond the limits to which predictions clip inputs."""
         return np.any(self._contents.inputs.is_outside(self._features(X)), axis=1)
 
     def _moments(self, outputs: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -183,13 +184,13 @@ class Predictor:
             return self._contents.inputs.transform(self._features(X))
 
     def _over_rows(self, X: Any, summary: Callable, network: Any = None) -> list[np.ndarray]:
-        """`summary(outputs)` of all rows, a chunk of them at a time."""
+        """`summary(outputs)` of all rows, one chunk of rows at a time."""
         return self._in_chunks(self._inputs(X), summary, network)
 
     def _in_chunks(
         self, rows: np.ndarray, summary: Callable, network: Any = None, num_targets: int = 0
     ) -> list[np.ndarray]:
-        """The same for inputs that targets may follow, which the summary then takes as well."""
+        """The same for inputs with targets in further columns, which the summary takes as well."""
         network = self._contents.network if network is None else network
         at_once = max(1, UNITS_AT_ONCE // (network.num_draws * network.widest()))
         num_inputs, pieces = rows.shape[1] - num_targets, []
@@ -220,7 +221,7 @@ class Predictor:
 
 
 def _some(rows: Any) -> Any:
-    """The rows, if there are any."""
+    """The rows; raises if there are none."""
     if isinstance(rows, list | tuple | np.ndarray) and len(rows) == 0:
         raise ValueError("X must have at least one row; got none.")
     return rows

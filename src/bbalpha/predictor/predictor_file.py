@@ -1,7 +1,7 @@
 """Files of predictors: one safetensors array of draws, and JSON; read with NumPy alone.
 
 Nothing in a file is executed. Its checksum is verified before anything is used, and no memory is
-allocated for a number that it merely claims.
+allocated on the strength of a size that the file merely claims.
 """
 
 import json
@@ -40,12 +40,12 @@ def read(path: str | Path) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def invalid(path: str | Path, problem: str) -> ValueError:
-    """The error for a file that was written as a predictor but whose content is wrong."""
+    """The error for a file that was written as a predictor but has invalid contents."""
     return ValueError(f"{Path(path).name} is not a valid bbalpha predictor: {problem}.")
 
 
 def _header(content: bytes) -> tuple[dict[str, Any], int]:
-    """The header of a safetensors file, and where the arrays begin."""
+    """The header of a safetensors file, and the position where the arrays begin."""
     start = model_file.LENGTH_BYTES + int.from_bytes(content[: model_file.LENGTH_BYTES], "little")
     if len(content) < start:
         raise ValueError
@@ -53,7 +53,7 @@ def _header(content: bytes) -> tuple[dict[str, Any], int]:
 
 
 def _array(header: dict[str, Any], content: bytes, start: int) -> np.ndarray:
-    """The array of draws, whose place must be the rest of the file."""
+    """The array of draws, which must fill the rest of the file."""
     ((name, entry),) = header.items()
     dtype, (num_draws, num_weights) = TYPES[entry["dtype"]], entry["shape"]
     num_bytes = len(content) - start

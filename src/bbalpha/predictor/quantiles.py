@@ -7,18 +7,18 @@ import numpy as np
 
 from bbalpha.predictor.targets import Targets
 
-CLOSE = 1e-9  # width of the last bracket, in deviations
-MOST_STEPS = 200  # of the search for a bracket or a root; ten are usual
+CLOSE = 1e-9  # width of the last bracket, in standard deviations
+MOST_STEPS = 200  # in the search for a bracket or a root; ten are typical
 
 
 def quantile(targets: Targets, outputs: np.ndarray, level: float) -> np.ndarray:
-    """Return the quantile of every row and column, exact to rounding; whole for counts.
+    """Return the quantile of every row and column, exact up to rounding; whole for counts.
 
-    Above the median P(Y > y) ≤ 1 − p is solved, so that levels near 1 keep their digits.
+    Above the median, P(Y > y) ≤ 1 − p is solved, so that levels near 1 keep their precision.
 
     Args:
         targets: The distribution of the targets.
-        outputs: Of shape (draws, rows, columns).
+        outputs: Outputs of the network, of shape (draws, rows, columns).
         level: The probability p.
     """
     excess = partial(_excess, targets, outputs, level)
@@ -31,14 +31,14 @@ def quantile(targets: Targets, outputs: np.ndarray, level: float) -> np.ndarray:
 
 
 def _excess(targets: Targets, outputs: np.ndarray, level: float, y: np.ndarray) -> np.ndarray:
-    """P(Y ≤ y) − p, from the tail on the side of p."""
+    """P(Y ≤ y) − p, computed from the tail on the side of p."""
     if level <= 0.5:
         return targets.cdf(outputs, y).mean(axis=0) - level
     return 1 - level - targets.survival(outputs, y).mean(axis=0)
 
 
 def _root(excess: Callable, center: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Where an increasing function is 0, by Chandrupatla's method (1997).
+    """The zero of an increasing function, by Chandrupatla's method (1997).
 
     It interpolates by an inverse parabola where that is safe, and bisects elsewhere.
     """
@@ -68,7 +68,7 @@ def _root(excess: Callable, center: np.ndarray, width: np.ndarray) -> np.ndarray
 def _bracket(
     excess: Callable, center: np.ndarray, step: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A place on the side of the step that is not beyond the root, and the function there."""
+    """A bracket end on the side of the step, and the value of the function there."""
     place, is_up = center + step, step > 0
     value = excess(place)
     for _ in range(MOST_STEPS):
@@ -82,7 +82,7 @@ def _bracket(
 
 
 def _whole_root(excess: Callable, mean: np.ndarray) -> np.ndarray:
-    """The smallest whole number where an increasing function is not negative, by bisection."""
+    """The smallest whole number at which an increasing function is not negative, by bisection."""
     low, high = np.full_like(mean, -1.0), np.ceil(mean)
     for _ in range(MOST_STEPS):
         misses = excess(high) < 0

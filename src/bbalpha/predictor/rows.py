@@ -1,7 +1,7 @@
-"""Rows of a table as Python has them (numbers, texts, booleans, dates, None) → features.
+"""Rows of a table as Python objects (numbers, texts, booleans, dates, None) → features.
 
-The columns are those of the `Encoder` that the model was fitted with. Its cells may be anything
-that a file holds; here they have types already, as in JSON.
+The columns are those of the `Encoder` that the model was fitted with. The encoder reads cells from
+files, where they may be any text; here, cells already have types, as in JSON.
 """
 
 import difflib
@@ -25,9 +25,9 @@ class RowEncoder:
     """How rows become features.
 
     Attributes:
-        columns: Each column as its encoder wrote it for JSON.
+        columns: Each column as described in JSON by its encoder.
         missing: Texts that stand for missing cells.
-        others: Columns that rows may have besides, such as the target; they are not used.
+        others: Further columns that rows may have, such as the target; they are not used.
     """
 
     columns: Sequence[Column]
@@ -40,7 +40,7 @@ class RowEncoder:
         return [column["name"] for column in self.columns if column["kind"] != "ignored"]
 
     def encode(self, cells: Mapping[str, Sequence[Any]]) -> np.ndarray:
-        """Return the features of rows, whose cells are given by column.
+        """Return the features of rows; their cells are given by column.
 
         Raises:
             ValueError: If a column is missing or unknown, or a cell is of the wrong kind.
@@ -70,7 +70,7 @@ def cells_of(rows: Any) -> Mapping[str, Sequence[Any]] | None:
         rows: A list of dictionaries, a dictionary of columns, a DataFrame, or something else.
 
     Raises:
-        ValueError: If some rows are dictionaries without a name that others have.
+        ValueError: If a row is not a dictionary, or lacks a name, although others are or have it.
     """
     if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
         return {name: list(rows[name]) for name in rows.columns}
@@ -134,7 +134,7 @@ def _value_features(column: Column, cells: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _text_features(column: Column, cells: Sequence[Any]) -> list[np.ndarray]:
-    """Zeros and ones for each category, one for other texts, and the effects of all."""
+    """Zeros and ones for each category and for other texts, and the effects of all."""
     for row, cell in enumerate(cells):
         if not (cell is None or isinstance(cell, str)):
             raise ValueError(
@@ -167,7 +167,7 @@ def _boolean(cell: Any) -> float:
 
 
 def _days(cell: Any) -> float:
-    """Days since 1970-01-01 of a date, or of its text in ISO 8601."""
+    """Days since 1970-01-01, from a date or from its text in ISO 8601."""
     moment = datetime.fromisoformat(cell) if isinstance(cell, str) else cell
     if not isinstance(moment, datetime):
         moment = datetime(*date.timetuple(moment)[:3])
@@ -176,5 +176,5 @@ def _days(cell: Any) -> float:
 
 
 def _is_nothing(cell: Any) -> bool:
-    """Whether a cell is None, NaN or the like, which differ from themselves."""
+    """Whether a cell is None, NaN or the like, which do not equal themselves."""
     return cell is None or bool(isinstance(cell, float | datetime) and cell != cell)

@@ -1,7 +1,7 @@
 """Distributions of targets given the outputs of the network, in NumPy and in float64.
 
-They are the likelihoods of the estimators, which need jax. Outputs have shape (draws, rows,
-columns), targets (rows, columns) in the units of the network.
+They mirror the likelihoods of the estimators, which need jax. Outputs have shape (draws, rows,
+columns), targets (rows, columns), in the units of the network.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from bbalpha.engine.count_probabilities import (
 )
 from bbalpha.engine.probabilities import LOG_TWO_PI, log_ndtr_and_slope, ndtr, student_t_cdf
 
-MANY_DEGREES = 1e6  # of freedom, from which Student's normalizer is the Gaussian's and 1/(4ν)
-FEWEST = np.finfo(np.float32).tiny  # of a scale
+MANY_DEGREES = 1e6  # from here on, the log-normalizer of Student's t is Gaussian up to 1/(4ν)
+FEWEST = np.finfo(np.float32).tiny  # smallest scale
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class Targets(Protocol):
         ...
 
     def survival(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Return P(Y > y) for every target, with all its digits where it is small."""
+        """Return P(Y > y) for every target, precise even where it is small."""
         ...
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
@@ -56,7 +56,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True)
 class Normal:
-    """A Gaussian; without `log_variance` the second half of the outputs holds it."""
+    """A Gaussian; without `log_variance`, the second half of the outputs is the log-variance."""
 
     log_variance: np.ndarray | None = None
     is_whole = False
@@ -150,7 +150,7 @@ class StudentT:
 
 @dataclass(frozen=True)
 class Counts:
-    """A Poisson count with log-rate `outputs`; with `log_size`, a negative binomial one."""
+    """A Poisson count with log-rate `outputs`; with `log_size`, a negative binomial count."""
 
     log_size: np.ndarray | None = None
     is_whole = True
@@ -187,7 +187,7 @@ class Counts:
         if self.log_size is None:
             return poisson_tails(targets, outputs)
         single = (array.astype(np.float32) for array in (targets, self._size[None, None], outputs))
-        return negative_binomial_tails(*single)  # in float64 it takes seven times as long
+        return negative_binomial_tails(*single)  # float64 would take seven times as long
 
     def sample(self, outputs: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """Return one count for every draw and row."""

@@ -1,1 +1,4 @@
-"""How a fit runs long: checkpoints from which a killed run goes on to the same bits."""
+"""Long and large fits: checkpoints, rows that do not fit in memory, and several processes.
+
+A killed run continues from its checkpoint and ends with the same bits.
+"""

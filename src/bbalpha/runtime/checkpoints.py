@@ -1,7 +1,7 @@
-"""Checkpoints: a fit that was killed goes on from its last one and ends with the same bits.
+"""Checkpoints: a fit that was killed continues from the last one and ends with the same bits.
 
 A checkpoint holds the state, the record of the run, and a fingerprint of everything that determines
-the result. Steps are a function of the state, so it does not matter when one is written.
+the result. Each step depends only on the state, so it does not matter when checkpoints are written.
 """
 
 import dataclasses
@@ -31,21 +31,21 @@ from bbalpha.stopping import ReplicaWatch, Watch
 
 KIND = "checkpoint"
 NAME = re.compile(r"step-([0-9]{12})\.safetensors")
-GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run goes on
+GOES_ON = ("interrupted", "terminated")  # reasons to stop after which a run may continue
 JUDGED = ("round_steps", "movement", "fastest", "is_noisy", "converged", "num_lowered")
-ROUNDING = ("jax", "processor", "cores", "processes")  # facts that change nothing but rounding
+ROUNDING = ("jax", "processor", "cores", "processes")  # facts that change only rounding
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A folder in which a fit saves its state, and from which the same fit goes on.
+    """A folder in which a fit saves its state, and from which the same fit continues.
 
     A folder belongs to one fit. If that fit has ended, calling it again returns its result.
 
     Attributes:
-        folder: Where; it is made if there is none.
-        seconds: How long to train between two checkpoints.
-        keep: How many of the newest to keep, in case the last one is damaged.
+        folder: The folder, which is created if it does not exist.
+        seconds: Seconds of training between two checkpoints.
+        keep: Number of checkpoints to keep, in case the newest is damaged.
 
     >>> import tempfile
     >>> def log_likelihood(mean, batch):
@@ -76,7 +76,7 @@ class Keeper:
     watch: Watch | ReplicaWatch
     saved_at: float = dataclasses.field(default_factory=time.perf_counter)
     own: list[Path] = dataclasses.field(default_factory=list)  # checkpoints of this run
-    writes: bool = True  # of several processes, one does
+    writes: bool = True  # only one of several processes writes
 
     def save_if_due(self, state: FitState, energies: np.ndarray, stopped: str | None) -> None:
         """Write a checkpoint if the run has ended or enough time has passed."""
@@ -91,7 +91,7 @@ class Keeper:
         self.saved_at = time.perf_counter()
 
     def save(self, state: FitState, energies: np.ndarray, stopped: str | None = None) -> None:
-        """Write a checkpoint, and remove those that are too old to keep.
+        """Write a checkpoint, and remove the oldest ones.
 
         Raises:
             OSError: If it cannot be written.
@@ -121,13 +121,13 @@ class Keeper:
             old.unlink(missing_ok=True)
 
     def restored(self, start: Start, rows: Any) -> Start:
-        """Where the newest readable checkpoint ended, or the start, now saved, if there is none.
+        """The run as saved in the newest readable checkpoint, or else the start, which is saved.
 
-        Damaged checkpoints stay where they are, because they may be somebody else's files.
+        Damaged checkpoints are not removed, because they may be somebody else's files.
 
         Raises:
-            ValueError: If the checkpoint is of another fit, with the arguments that differ, or
-                holds what no fit writes.
+            ValueError: If the checkpoint belongs to another fit (the message names the arguments
+                that differ), or if its contents are invalid.
             OSError: If the folder cannot be written to.
         """
         newest, facts = None, None
@@ -156,7 +156,7 @@ class Keeper:
         return start
 
     def _check(self, metadata: dict[str, Any], path: Path) -> None:
-        """Raise unless the fingerprints are the same, except for rounding, which is warned of."""
+        """Raise unless the fingerprints agree; only warn if the difference is one of rounding."""
         found = metadata.get("facts")
         if metadata.get("kind") != KIND or not isinstance(found, dict):
             raise ValueError(f"checkpoint must be a folder of checkpoints; got {path.name} in it.")
@@ -165,7 +165,7 @@ class Keeper:
         ]
         rounding = [name for name in names if name in ROUNDING]
         others = [name for name in names if name not in ROUNDING]
-        if "jax" in rounding:  # the text of a program depends on it
+        if "jax" in rounding:  # the text of a program depends on the version of jax
             others = [name for name in others if name != "program"]
         if others:
             named = ["a function of the model" if name == "program" else name for name in others]
@@ -182,7 +182,7 @@ class Keeper:
             )
 
     def _check_budget(self, start: Start) -> None:
-        """Raise if the run has taken more steps than it may, which cannot be taken back."""
+        """Raise if the saved run has already taken more steps than it may now."""
         plan, step = self.watch.plan, int(np.max(start.state.step))
         if step > plan.num_steps:
             raise ValueError(
@@ -194,7 +194,7 @@ class Keeper:
     def _filled(
         self, start: Start, rows: Any, arrays: dict, record: dict[str, Any], path: Path
     ) -> Start:
-        """The run as it was."""
+        """The run as it was saved."""
         plan, watches = self.watch.plan, _watches(self.watch)
         if len(record["watches"]) != len(watches):
             raise LookupError
@@ -219,7 +219,7 @@ class Keeper:
 
 
 def keeper_of(checkpoint: Any, facts: Facts, watch: Watch | ReplicaWatch) -> Keeper:
-    """The keeper of a run, with its folder made and cleared of unfinished files.
+    """The keeper of a run; creates its folder and removes unfinished files from it.
 
     Raises:
         ValueError: If a setting breaks its rule.
@@ -248,7 +248,7 @@ def keeper_of(checkpoint: Any, facts: Facts, watch: Watch | ReplicaWatch) -> Kee
 
 
 def _check_state(state: FitState, path: Path) -> None:
-    """Raise unless the state is one that its file is named for, and finite."""
+    """Raise unless the state is finite and at the step that its file is named for."""
     if int(np.max(state.step)) != int(path.stem.removeprefix("step-")) or np.min(state.step) < 0:
         raise _invalid(path, "it is named for another step")
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.variables)):
@@ -264,7 +264,7 @@ def _watches(watch: Watch | ReplicaWatch) -> Sequence[Watch]:
 
 
 def _memory(watch: Watch) -> tuple[PyTree, Facts]:
-    """What a watch has seen, as arrays and for JSON."""
+    """What a watch has recorded, as arrays and as facts for JSON."""
     judge = watch.judge
     arrays = {"best": watch.best, "rounds": judge.rounds if judge else []}
     facts: Facts = {"held_out": watch.held_out, "has_best": watch.best is not None}
@@ -276,14 +276,14 @@ def _memory(watch: Watch) -> tuple[PyTree, Facts]:
 
 
 def _shape(state: FitState, facts: Facts) -> PyTree:
-    """Arrays like those of `_memory`."""
+    """Arrays with the shapes of those that `_memory` returns."""
     count = facts.get("num_rounds", 0)
     rounds = [state.optimizer_state.record] * count if count else []
     return {"best": state if facts["has_best"] else None, "rounds": rounds}
 
 
 def _remember(watch: Watch, arrays: PyTree, facts: Facts, seconds: float) -> None:
-    """Give a watch back what it had seen."""
+    """Restore what a watch had recorded."""
     watch.held_out = [(int(epoch), float(score)) for epoch, score in facts["held_out"]]
     watch.best = arrays["best"] and jax.tree.map(on_device, arrays["best"])
     watch.started = time.perf_counter() - seconds
@@ -298,12 +298,12 @@ def _remember(watch: Watch, arrays: PyTree, facts: Facts, seconds: float) -> Non
 
 
 def _plain(tree: PyTree) -> PyTree:
-    """The tree with random keys as the numbers that they are made of."""
+    """The tree with random keys replaced by their raw words."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
 
 
 def _keyed(tree: PyTree, like: PyTree) -> PyTree:
-    """The tree with random keys where `like` has them."""
+    """The tree with raw words turned back into random keys where `like` has keys."""
 
     def keyed(leaf: Any, other: Any) -> Any:
         if not _is_key(other):

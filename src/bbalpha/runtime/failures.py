@@ -1,7 +1,8 @@
-"""What becomes of a process whose peers are gone: a sentence and an exit code, and no crash.
+"""How a process ends when its peers are gone: with a sentence and an exit code instead of a crash.
 
-jax aborts a process, from a thread of its own and amid whatever else it does, when the process that
-coordinates all others dies. Here that thread waits a while, so that the main thread can save.
+When the process that coordinates the others dies, jax aborts the rest: from a separate thread,
+whatever the process is doing. Here, that thread first waits a while, so that the main thread can
+save.
 """
 
 import atexit
@@ -22,19 +23,19 @@ import jax
 from bbalpha.engine.loop import Start
 from bbalpha.engine.shards import Failed
 
-EXIT_CODE = 75  # of a failure that another attempt may not meet, by a convention of mail systems
+EXIT_CODE = 75  # temporary failure: try again (EX_TEMPFAIL in sysexits.h)
 FAILED = 1
-GRACE = 20.0  # seconds that an abort waits, beyond the time-out, for the main thread to save
+GRACE = 20.0  # seconds beyond the time-out that an abort waits for the main thread to save
 
 aborting = threading.Event()  # jax has given up this process
 
 
 class ProcessError(RuntimeError):
-    """A process of several was lost, or they no longer agree; `posterior` is the result so far.
+    """One of several processes was lost, or they no longer agree.
 
     Attributes:
-        step: How many steps the fit had taken.
-        posterior: The result of these steps.
+        step: The number of steps that the fit had taken.
+        posterior: The posterior after these steps.
     """
 
     def __init__(self, message: str, step: int | None = None, posterior: Any = None):
@@ -56,14 +57,14 @@ def process_error(failure: Failed, start: Start) -> ProcessError:
 
 
 class _Kept:
-    """What C must not lose, and how this process ends."""
+    """References that must outlive their use in C, and how this process ends."""
 
     handler: Any = None
     has_failed = False
 
 
 def end_well(timeout: float) -> None:
-    """Let this process end with a sentence and without waiting for lost peers, however it ends."""
+    """From now on, end this process with a sentence and without waiting for lost peers."""
     if _Kept.handler is None:
         _delay_aborts(timeout + GRACE)
         sys.excepthook = _after(sys.excepthook)
@@ -71,7 +72,7 @@ def end_well(timeout: float) -> None:
 
 
 def leave(message: str) -> None:
-    """End this process at once with a sentence, as it cannot end its part of jax."""
+    """End this process at once with a sentence, because jax could not shut down properly."""
     sys.stdout.flush()
     with contextlib.suppress(OSError):
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{message}\n".encode())
@@ -91,7 +92,7 @@ def _delay_aborts(seconds: float) -> None:
 
 
 def _after(show: Callable[..., Any]) -> Callable[..., Any]:
-    """An exception hook that ends the process, because Python's own end would wait for peers."""
+    """An exception hook that ends the process, because Python's own exit would wait for peers."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, ProcessError):
@@ -106,7 +107,7 @@ def _after(show: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _leave() -> None:
-    """Leave the other processes: together, or at once after an exception."""
+    """Leave the other processes: together with them, or at once after an exception."""
     sys.stdout.flush()
     sys.stderr.flush()
     if _Kept.has_failed:

@@ -1,7 +1,7 @@
-"""From a source to the compiled loop: a thread lays out batches while those before them run.
+"""From a source to the compiled loop: a thread prepares batches while earlier ones are running.
 
-A chunk is the batches of some consecutive steps. Which rows they hold follows from the key and the
-step (`row_order`), so a run that goes on at any step meets the same batches.
+A chunk holds the batches of some consecutive steps. The key and the step determine their rows
+(`row_order`), so a run that resumes at any step sees the same batches.
 """
 
 import math
@@ -23,16 +23,16 @@ from bbalpha.runtime.row_order import RowOrder, num_batches_of, words_of_key
 from bbalpha.runtime.sources import Blocks
 
 MOST_READERS = 32
-WINDOW_BYTES = 2**22  # of the rows that a reader shuffles together, or one block if that is more
-MOST_BYTES = 2**27  # of the windows of all readers
-CHUNK_BYTES, CHUNK_ROWS = 2**24, 2**17  # the most of a chunk
-FEWEST_STEPS = 16  # of a chunk, even if that is more than an epoch
-NUM_AHEAD = 2  # chunks that wait
-PATIENCE = 0.1  # seconds after which the thread looks whether to end
+WINDOW_BYTES = 2**22  # of rows that a reader shuffles together; one block if that is larger
+MOST_BYTES = 2**27  # in the windows of all readers together
+CHUNK_BYTES, CHUNK_ROWS = 2**24, 2**17  # limits on the size of a chunk
+FEWEST_STEPS = 16  # in a chunk, even if that is more than an epoch
+NUM_AHEAD = 2  # chunks that may wait in the queue
+PATIENCE = 0.1  # seconds between two checks of the thread whether to end
 
 
 class Batches(NamedTuple):
-    """The batches of consecutive steps on the host, and the share of an epoch that each is."""
+    """The batches of consecutive steps on the host, and the share of the rows in each."""
 
     begin: int
     leaves: list[np.ndarray]
@@ -48,17 +48,18 @@ class Batches(NamedTuple):
 class Feed:
     """The rows of a source, fed to the loop in chunks of batches.
 
-    On many processes, each has a feed of its own readers, and `to_device` makes global arrays of
-    its part of the batches: the same batches as on one process.
+    With several processes, each has a feed for its own readers, and `to_device` combines the parts
+    of a batch into global arrays. The batches are the same as with one process.
 
     Attributes:
-        blocks: The source, checked.
-        batch_size: B.
-        num_readers: V; by default the largest power of two that divides B, up to 32, to the number
-            of blocks, and to what holds the windows of all readers in 128 MiB.
-        readers: Those of this process; by default all.
+        blocks: The checked source.
+        batch_size: B, the rows per batch.
+        num_readers: V, the number of readers; by default the largest power of two that divides B,
+            is at most 32 and at most the number of blocks, and keeps the windows of all readers
+            within 128 MiB.
+        readers: The readers of this process; by default all.
         to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
-        over: Makes a program of one process a program of all.
+        over: Turns a program of one process into a program of all processes.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.feeding import Feed
@@ -117,21 +118,21 @@ class Feed:
         )
 
     def batches(self, key: Key[Array, ""], begin: int, num_steps: int) -> Batches:
-        """The batches of some steps: this process's part of them."""
+        """This process's part of the batches of some steps."""
         return next(self._chunks(self.order(key), begin, num_steps))
 
     def runner(self, is_quick: bool) -> Callable[..., tuple]:
-        """A function that takes steps, as `run_steps` does."""
+        """A function that takes steps, like `run_steps`."""
         return partial(self._run, self.over(quick_chunk if is_quick else run_chunk))
 
     def order_at(self, state: Any, plan: Plan, energies: np.ndarray) -> np.ndarray:
-        """The energy so far of the epoch that the state is in, which passes between calls."""
+        """The energy so far of the state's epoch, which is passed from call to call."""
         epoch, place = divmod(int(state.step), plan.num_batches)
         return np.asarray(energies[epoch] if place else 0.0)
 
     def energy(self, state: Any) -> Array:
         """The energy on all rows, with the draws of the next step."""
-        self.close()  # its memory is free before this takes more
+        self.close()  # frees its memory before more is needed
         total, ahead = 0.0, self._start(state, 0, self.num_batches)
         energies_of = self.over(energies_of_chunk, waits=True)
         try:
@@ -148,9 +149,9 @@ class Feed:
         return on_device(total, state.dtype)
 
     def identity(self) -> PyTree:
-        """What determines the batches, but for the key: the data and how they are cut.
+        """What determines the batches apart from the key: the data and how they are divided.
 
-        A source that has no `identity` of its own is known by its first and its last block.
+        A source without an `identity` method is identified by its first and its last block.
         """
         source: Any = self.blocks.source
         last = len(self.blocks.ends) - 1
@@ -160,7 +161,7 @@ class Feed:
         return (known, self.blocks.first, structure, *cut)
 
     def example(self) -> tuple[PyTree, np.ndarray]:
-        """Arrays of the shapes and types of a batch, and weights."""
+        """Arrays with the shapes and types of a batch, and weights."""
         shape = (self.batch_size,)
         data = jax.tree.map(
             lambda leaf: np.zeros((*shape, *leaf.shape[1:]), leaf.dtype), self.blocks.first
@@ -187,16 +188,16 @@ class Feed:
             state, energies, finite = program(state, chunk, on_device(count))
             taken = slice(step - batches.begin, step - batches.begin + count)
             parts = np.asarray(energies)[taken] * batches.shares[taken].astype(state.dtype)
-            # One after another, so that sums do not depend on where chunks and calls begin.
+            # Added one by one, so that sums do not depend on where chunks and calls begin.
             np.add.at(sums, np.arange(step, step + count) // self.num_batches - first, parts)
             step += count
             if step >= end or not finite:
                 return state, np.asarray(sums[end // self.num_batches - first]), sums, finite
 
     def _chunk_at(self, state: Any, step: int) -> tuple[Batches, Chunk]:
-        """The chunk that holds a step, laid out ahead if steps follow each other.
+        """The chunk that holds a step; if steps are consecutive, it was prepared ahead.
 
-        A batch of all rows is laid out once, in the order of the first epoch.
+        A batch of all rows is prepared once, in the order of the first epoch.
         """
         if self.num_batches == 1:
             if self._chunk is None:
@@ -210,7 +211,7 @@ class Feed:
         if self._ahead is None or not follows:
             self.close()
             self._ahead = self._start(state, step)
-        self._chunk = None  # its memory is free before the next chunk takes more
+        self._chunk = None  # frees its memory before the next chunk needs more
         batches = self._ahead.next()
         self._chunk = batches, self._on_device(batches)
         return self._chunk
@@ -227,7 +228,7 @@ class Feed:
     def _chunks(
         self, order: RowOrder, begin: int, num_steps: int, end: int | None = None
     ) -> Iterator[Batches]:
-        """The batches of all steps from one on, `num_steps` at a time; the last may reach on."""
+        """The batches of all steps from `begin`, `num_steps` at a time; the last may go beyond."""
         shape = (num_steps, len(self.readers), order.share)
         flat = (num_steps, len(self.readers) * order.share)
         first = jax.tree.leaves(self.blocks.first)
@@ -300,7 +301,7 @@ class _Stream:
         """The rows of each window from a place on, and the order in which to take them."""
         for window in windows:
             if window.begin + window.num_rows > begin:
-                self.data = [leaf[:1] for leaf in self.data]  # free the last window's memory
+                self.data = [leaf[:1] for leaf in self.data]  # frees the last window's memory
                 pieces = [
                     self._piece(int(start), int(size))
                     for start, size in zip(window.starts, window.sizes, strict=True)
@@ -325,7 +326,7 @@ def _num_readers(batch_size: int, most: int) -> int:
 
 
 class _Ahead:
-    """What an iterator makes, made by a thread before it is asked for."""
+    """The items of an iterator, produced by a thread ahead of time."""
 
     def __init__(self, made: Iterator[Any]):
         self.queue: queue.Queue = queue.Queue(NUM_AHEAD)
@@ -338,7 +339,7 @@ class _Ahead:
         """The next item.
 
         Raises:
-            SourceError: If it could not be made.
+            SourceError: If the item could not be produced.
         """
         item = self.queue.get()
         if isinstance(item, BaseException):
@@ -346,7 +347,7 @@ class _Ahead:
         return item
 
     def close(self) -> None:
-        """End the thread, after the block that it reads now."""
+        """End the thread after the block that it is reading."""
         self.is_over.set()
         self.thread.join()
 
@@ -360,7 +361,7 @@ class _Ahead:
                 self._put(error)
 
     def _put(self, item: Any) -> bool:
-        """Hand over an item when there is room; false if nobody wants it any more."""
+        """Put an item into the queue when there is room; false if the thread is to end."""
         while not self.is_over.is_set():
             try:
                 self.queue.put(item, timeout=PATIENCE)

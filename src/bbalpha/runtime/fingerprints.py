@@ -1,4 +1,4 @@
-"""What two runs must have in common so that one can go on where the other was cut off."""
+"""Fingerprints: what two runs must have in common for one to continue the other's checkpoint."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from bbalpha.engine.loop import Plan
 from bbalpha.state import FitState
 from bbalpha.stopping import EarlyStopping
 
-DIGEST_BYTES = 16  # of a hash; equal by chance once in 2¹²⁸
+DIGEST_BYTES = 16  # of a hash; two are equal by chance once in 2¹²⁸
 
 Facts = dict[str, Any]  # for JSON
 
@@ -25,17 +25,17 @@ Facts = dict[str, Any]  # for JSON
 def fingerprint(
     state: FitState, rows: Any, plan: Plan, early_stopping: EarlyStopping | None, settings: Facts
 ) -> Facts:
-    """What determines the result of a fit, by the names of its arguments.
+    """Everything that determines the result of a fit, by the names of its arguments.
 
-    The compiled step holds every function of the fit; its text is the same in every process with
-    the same version of jax. The last four change nothing but rounding.
+    The program of a step contains every function of the fit; its text is the same in every process
+    with the same version of jax. The last four facts change only rounding.
 
     Args:
-        state: Before the first step, of one run or of replicas.
+        state: The state before the first step, of one run or of replicas.
         rows: The data, in memory or fed from a source.
         plan: The batches.
-        early_stopping: A rule that may end the fit.
-        settings: Further arguments that count.
+        early_stopping: A rule that may end the fit, or None.
+        settings: Further arguments that determine the result.
     """
     method, variables = state.method, state.variables
     return settings | {
@@ -68,7 +68,7 @@ def _facts_of_rows(rows: Any) -> Facts:
 
 
 def _text_of_step(state: FitState, rows: Any, plan: Plan) -> str:
-    """The program of one step, for one replica if there are many."""
+    """The text of the program of one step; with replicas, of one replica."""
     if state.step.ndim:
         state = jax.tree.map(lambda leaf: leaf[0], state)
     data, weights = (rows.data, rows.sample_weight) if isinstance(rows, Rows) else rows.example()
@@ -100,7 +100,7 @@ def digest(tree: PyTree) -> str:
 
 
 def processor() -> str:
-    """The kind of device and, on a CPU, the instructions that it knows."""
+    """The kind of device and, for a CPU, its instruction sets."""
     device = jax.devices()[0]
     if device.platform != "cpu":
         return f"{device.platform} {device.device_kind}"
@@ -114,7 +114,7 @@ def processor() -> str:
 
 
 def cores() -> int:
-    """The cores that XLA uses."""
+    """The number of cores that XLA uses."""
     named = os.environ.get("NPROC", "")
     if named.isdigit():
         return int(named)

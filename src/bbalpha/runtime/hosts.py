@@ -1,4 +1,4 @@
-"""Starting together: this process joins others, on this machine or on many."""
+"""`join_processes`: this process joins others, on this machine or on many, to fit together."""
 
 import importlib.util
 import math
@@ -16,8 +16,8 @@ from bbalpha.engine.checks import check_counts
 from bbalpha.runtime.failures import ProcessError, end_well
 from bbalpha.runtime.roll_call import Absent, call_roll, host_and_port, is_loopback
 
-# What a variable says, by the argument that it must not contradict. Those of a cluster count only
-# inside it, where the first variable of the line is set.
+# Environment variables, by the argument that they must agree with. Those of a cluster count only
+# inside it, that is, if the first variable of the line is set.
 OURS = {
     "address": "JAX_COORDINATOR_ADDRESS",
     "num_processes": "JAX_NUM_PROCESSES",
@@ -32,12 +32,12 @@ CLUSTERS = {
     "JOB_COMPLETION_INDEX": {"process_id": "JOB_COMPLETION_INDEX"},
 }
 TIMEOUT_FLAG = "--xla_cpu_collective_timeout_seconds"
-SUM_SHARE = 0.8  # of the time-out, for sums; then survivors can still be asked who they are
+SUM_SHARE = 0.8  # of the time-out, for sums; the rest is for asking which processes survive
 LONGEST_END = 24 * 3600  # seconds that processes wait for the last one to end
 
 
 class Place(NamedTuple):
-    """Where a process stands among others; None where it is not known."""
+    """The place of a process among others; None for what is not known."""
 
     address: str | None
     num_processes: int | None
@@ -56,27 +56,27 @@ def join_processes(
 ) -> None:
     """Join other processes; `fit` then spreads the rows of every batch over all of them.
 
-    Call it before anything else that uses jax, in every process. An argument that is not given
-    comes from the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, which
-    `bbalpha launch` sets, or from the cluster: SLURM, Open MPI, Kubernetes (with `jax[k8s]`), Cloud
-    TPU. Where there is none of these, the process stays alone and nothing happens.
+    Call this in every process, before anything else that uses jax. An argument that is not given
+    comes from the environment variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+    JAX_PROCESS_ID, which `bbalpha launch` sets, or from the cluster: SLURM, Open MPI, Kubernetes
+    (with `jax[k8s]`), Cloud TPU. Without any of these, the process stays alone and nothing happens.
 
     Every process must call `fit` with the same arguments. If one is lost, the others save what they
     have, raise a `ProcessError` and end with exit code 75.
 
     Args:
-        address: Where process 0 can be reached, with a free port: "10.0.0.1:1234".
-        num_processes: How many there are.
-        process_id: The number of this one, from 0.
+        address: The address of process 0, with a free port, such as "10.0.0.1:1234".
+        num_processes: The number of processes.
+        process_id: The number of this process, from 0.
         cluster: How to recognize the cluster, as in `jax.distributed.initialize`: "mpi4py" for MPI
             other than Open MPI 4.
-        timeout: Seconds after which a process that does not answer is taken for lost.
-        arrival_timeout: Seconds that all processes have to arrive.
+        timeout: Seconds after which a process that does not answer counts as lost.
+        arrival_timeout: Seconds within which all processes must arrive.
 
     Raises:
         ValueError: If an argument breaks its rule or contradicts a variable.
         RuntimeError: If jax has been used before.
-        ProcessError: If a process does not arrive; its number is in the message.
+        ProcessError: If a process does not arrive; the message has its number.
 
     >>> bb.join_processes()  # alone
     """
@@ -102,7 +102,7 @@ def join_processes(
 
 
 def _given(address: str | None, num_processes: Any, process_id: Any) -> Place:
-    """What arguments and variables say.
+    """The place of this process according to arguments and variables.
 
     Raises:
         ValueError: If they contradict each other or break a rule.
@@ -155,7 +155,7 @@ def _contradiction(name: str, value: Any, variable: str, found: Any) -> ValueErr
 
 
 def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None:
-    """The place with what the cluster knows, or None if this process is alone.
+    """The place, completed by what the cluster knows, or None if this process is alone.
 
     Raises:
         ValueError: If something is missing.
@@ -168,7 +168,7 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
         from jax._src.clusters import ClusterEnv  # jax has no public name for what it detects
 
         found = ClusterEnv.auto_detect_unset_distributed_params(*place, cluster, math.ceil(timeout))
-    except (ImportError, AttributeError):  # jax then finds it when it starts
+    except (ImportError, AttributeError):  # jax then detects the cluster when it starts
         return place if cluster or any(mark in os.environ for mark in CLUSTERS) else None
     place = Place(*found)
     if place[:3] == (None, None, None) and cluster is None:
@@ -183,17 +183,17 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
 
 
 def _check_unused() -> None:
-    """Raise if jax has looked for its devices, among which those of others would be missing."""
+    """Raise if jax has already looked for devices, because it would miss those of others."""
     try:
         from jax._src.xla_bridge import backends_are_initialized
-    except ImportError:  # jax says it itself, in its own words
+    except ImportError:  # jax will raise its own error
         return
     if backends_are_initialized():
         raise RuntimeError("join_processes must be called before anything else that uses jax.")
 
 
 def _meet() -> None:
-    """Connect all processes, by a first sum.
+    """Connect all processes by a first sum over them.
 
     Raises:
         Absent: If they cannot reach each other.
@@ -211,7 +211,7 @@ def _meet() -> None:
 
 @contextmanager
 def _without_output() -> Iterator[None]:
-    """Nothing is printed in the block, where gloo would greet on standard output."""
+    """Discard output in the block, because gloo prints a greeting to standard output."""
     sys.stdout.flush()
     kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -224,7 +224,7 @@ def _without_output() -> Iterator[None]:
 
 
 def _set_timeout(timeout: float) -> None:
-    """Let sums between processes fail after some seconds; a process that hangs never ends them."""
+    """Let sums over processes fail after some seconds; otherwise they would wait for hung ones."""
     flags = os.environ.get("XLA_FLAGS", "")
     if TIMEOUT_FLAG not in flags:
         seconds = math.ceil(SUM_SHARE * timeout)
@@ -233,7 +233,7 @@ def _set_timeout(timeout: float) -> None:
 
 def _initialize(place: Place, cluster: str | None, timeout: float, arrival: float) -> None:
     """Start jax's own coordination."""
-    # It would take SIGTERM for itself; `fit` answers it, at the end of a chunk of steps.
+    # That service would handle SIGTERM; we want `fit` to do so, at the end of a chunk of steps.
     jax.config.update("jax_enable_preemption_service", False)
     address, num_processes, process_id, local_device_ids = place
     bind = address if address is not None and is_loopback(address) else None

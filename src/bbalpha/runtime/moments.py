@@ -10,13 +10,13 @@ from jaxtyping import PyTree
 from bbalpha.data import Standardizer, power_of_two, rounding_of
 from bbalpha.runtime.sources import Blocks, Source, as_source
 
-SMALLEST = 2.0**-1022  # the unit of zeros, which any other number's exceeds
+SMALLEST = 2.0**-1022  # the unit of a column of zeros; that of any other column is larger
 
 
 class Moments(NamedTuple):
-    """What is known of the columns of some rows, in units of `unit`, a power of two.
+    """Moments and ranges of the columns of some rows, in units of `unit`, a power of two.
 
-    The unit is as large as the largest number, so that squares neither overflow nor vanish.
+    The unit has the size of the largest number, so that squares neither overflow nor vanish.
     """
 
     num_rows: int
@@ -38,7 +38,7 @@ class Moments(NamedTuple):
         return cls(len(rows), unit, mean, squares, values.min(axis=0), values.max(axis=0))
 
     def merged(self, other: "Moments") -> "Moments":
-        """The moments of both together (Chan, Golub and LeVeque, 1983)."""
+        """The moments of both sets of rows together (Chan, Golub and LeVeque, 1983)."""
         unit = np.maximum(self.unit, other.unit)
         (mean, squares, *ends), (other_mean, other_squares, *other_ends) = (
             each.in_units(unit) for each in (self, other)
@@ -71,11 +71,11 @@ class Moments(NamedTuple):
 
 
 class MappedRows:
-    """A source whose blocks go through a function as they are read.
+    """A source whose blocks are passed through a function as they are read.
 
     Attributes:
-        source: Where the rows come from.
-        function: From the rows of a block to as many rows.
+        source: The original source.
+        function: Maps the rows of a block to as many new rows.
     """
 
     def __init__(self, source: Source, function: Callable[[PyTree], PyTree]):
@@ -91,13 +91,14 @@ class MappedRows:
 
 
 def standardize_rows(data: Any) -> tuple[MappedRows, PyTree]:
-    """Return rows whose columns have mean 0 and variance 1, and the maps that do it.
+    """Return rows whose columns have mean 0 and variance 1, and the maps used to standardize them.
 
-    One pass over the rows. Columns are standardized block by block as they are read.
+    This takes one pass over the rows. Later, columns are standardized block by block as they are
+    read.
 
     Args:
-        data: A path, a dataset of pyarrow, or a source, as `bb.fit` takes them. Each array of a
-            block has one or two axes.
+        data: A path, a pyarrow dataset, or a source, as for `bb.fit`. Each array of a block must
+            have one or two axes.
 
     Returns:
         The source to fit, and a tree like its rows with a `bb.Standardizer` for each array, for

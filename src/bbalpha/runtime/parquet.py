@@ -1,4 +1,4 @@
-"""Parquet as a source of rows: a file, a folder of files, or a dataset of pyarrow.
+"""Parquet as a source of rows for `fit`: a file, a folder of files, or a pyarrow dataset.
 
 A block is a row group. Pages that carry checksums are verified as they are read.
 """
@@ -17,7 +17,7 @@ from bbalpha.engine.chunks import SourceError
 
 
 class _Group(NamedTuple):
-    """A row group: the number of its file, its own number there, and how many rows it has."""
+    """A row group: the number of its file, its number in the file, and its number of rows."""
 
     file: int
     number: int
@@ -25,15 +25,15 @@ class _Group(NamedTuple):
 
 
 class ParquetRows:
-    """The rows of Parquet files, a row group at a time. Needs pyarrow (extra `cli`).
+    """The rows of Parquet files, one row group at a time. Needs pyarrow (extra `cli`).
 
-    With `targets`, a batch is a `bb.Dataset` of a matrix of inputs, in floating point, and the
-    targets. Without, it is a dictionary from the name of each column to its values. Memory follows
-    the row groups, of which up to 32 are held at once, in 256 MiB if they are small enough: about
-    65,000 rows each are good, and rows that are near each other in the file need not be shuffled.
+    With `targets`, a batch is a `bb.Dataset` of a floating-point matrix of inputs and the targets.
+    Without, it is a dictionary from column names to values. Memory depends on the size of the row
+    groups: up to 32 are held at once, within 256 MiB if they are small enough. About 65,000 rows
+    per group work well. Rows that are close to each other in the file need not be shuffled.
 
     Args:
-        path: A file, a folder of files that end in `.parquet`, or a dataset of pyarrow.
+        path: A file, a folder of files that end in `.parquet`, or a pyarrow dataset.
         inputs: The columns of the matrix of inputs, by default all but the targets; without
             `targets`, the columns of the dictionary, by default all.
         targets: The column of the targets, or a list of columns, which make a matrix.
@@ -75,12 +75,12 @@ class ParquetRows:
 
     @property
     def num_rows(self) -> int:
-        """N, of all files together."""
+        """N, the number of rows in all files."""
         return sum(self.block_rows)
 
     @property
     def block_rows(self) -> list[int]:
-        """How many rows each row group has."""
+        """The number of rows in each row group."""
         return [group.num_rows for group in self._groups]
 
     def read(self, block: int) -> PyTree:
@@ -104,13 +104,13 @@ class ParquetRows:
         return Dataset(inputs, _matrix([columns[name] for name in self.targets], np.int32))
 
     def place(self, block: int, row: int | None = None) -> str:
-        """Where a row group is, or a row of it, in words."""
+        """The place of a row group, or of a row in it, in words."""
         group = self._groups[block]
         place = f"{self._files[group.file]}, row group {group.number}"
         return place if row is None else f"{place}, row {row}"
 
     def identity(self) -> str:
-        """A hash of the footers, which hold sizes, places and statistics of all columns."""
+        """A hash of the footers, which contain sizes, positions and statistics of all columns."""
         found = hashlib.blake2b(repr(self._columns).encode(), digest_size=16)
         for metadata in self._metadata:
             footer = io.BytesIO()
@@ -132,7 +132,7 @@ class ParquetRows:
         return self._metadata[file].schema.to_arrow_schema()
 
     def _check_columns(self) -> None:
-        """Raise unless every file has the columns, numeric, and in the types of the first file."""
+        """Raise unless every file has the columns, numeric and with the types of the first file."""
         first = self._schema(0)
         for file, path in enumerate(self._files):
             schema = self._schema(file)
@@ -165,7 +165,7 @@ class ParquetRows:
 
 
 def _files_of(path: Any) -> tuple[Any, list[str]]:
-    """The file system and the files that a path or a dataset stands for."""
+    """The file system and the files of a path or a dataset."""
     try:
         import pyarrow.dataset
         import pyarrow.fs
@@ -194,7 +194,7 @@ def _is_numeric(kind: Any) -> bool:
 
 
 def _matrix(columns: list[np.ndarray], least: type) -> np.ndarray:
-    """The columns side by side, in a type that holds them all and is at least `least`."""
+    """The columns side by side, in a type that can hold all of them and is at least `least`."""
     matrix = np.empty((len(columns[0]), len(columns)), np.result_type(least, *columns))
     for place, column in enumerate(columns):
         matrix[:, place] = column

@@ -1,8 +1,8 @@
-"""The roll call before processes start together: who has arrived, and who has not.
+"""The roll call before processes start together: which have arrived, and which have not.
 
-jax waits for all processes and, if one never comes, aborts without saying which. So process 0 first
-listens at the address where it is to be met, every other process tells it its number, and all wait
-until the last has done so.
+jax waits for all processes and, if one never arrives, aborts without saying which. So before jax
+starts, process 0 listens at the common address, every other process reports its number there, and
+all wait until the last one has reported.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ FIRST_WORDS = "bbalpha"  # so that other programs at the same port are recognize
 
 
 class Absent(RuntimeError):
-    """A process has not arrived, or has arrived with other numbers."""
+    """A process has not arrived, or its numbers contradict those of the others."""
 
 
 def call_roll(address: str, num_processes: int, process_id: int, timeout: float) -> None:
     """Return as soon as all processes have arrived.
 
     Raises:
-        Absent: If one has not within `timeout` seconds, with its number where that is known.
+        Absent: If one has not arrived within `timeout` seconds; with its number, if known.
     """
     if num_processes == 1:
         return
@@ -50,7 +50,7 @@ def _listen(address: str, num_processes: int, deadline: float, timeout: float) -
                 break
             stack.enter_context(guest)
             found = _read(guest)
-            if found is None:  # not one of ours
+            if found is None:  # not a process of ours
                 continue
             guests.append(guest)
             number, count = found
@@ -80,7 +80,7 @@ def _report(
         try:
             with socket.create_connection((host, port), timeout=AGAIN * 5) as connection:
                 _write(connection, [process_id, num_processes])
-                # A little longer than process 0 waits, so that its answer comes first.
+                # A little longer than process 0 waits, so that its answer arrives before.
                 connection.settimeout(max(AGAIN, deadline - time.monotonic()) + 1)
                 answer = _line(connection)
         except OSError:
@@ -97,7 +97,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     """The two parts of an address such as "10.0.0.1:1234" or "[::1]:1234".
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not such an address.
 
     >>> from bbalpha.runtime.roll_call import host_and_port
     >>> host_and_port("10.0.0.1:1234")
@@ -118,7 +118,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _server(address: str) -> socket.socket:
-    """A socket that listens at the port, at the loopback address only if it is that."""
+    """A socket that listens at the port; only locally if the address is a loopback address."""
     host, port = host_and_port(address)
     try:
         if is_loopback(address):
@@ -145,7 +145,7 @@ def _next_guest(server: socket.socket, deadline: float) -> socket.socket | None:
 
 
 def _read(guest: socket.socket) -> tuple[int, int] | None:
-    """The number of a guest and how many processes it expects; None if it is none of ours."""
+    """The number of a guest and the number of processes it expects; None if it is not ours."""
     try:
         number, count = list(_line(guest) or ())  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError, TypeError):
@@ -155,7 +155,7 @@ def _read(guest: socket.socket) -> tuple[int, int] | None:
 
 
 def _has_left(guest: socket.socket) -> bool:
-    """Whether the other end was closed."""
+    """Whether the guest has closed the connection."""
     guest.setblocking(False)
     try:
         return guest.recv(1, socket.MSG_PEEK) == b""
@@ -172,7 +172,7 @@ def _write(connection: socket.socket, message: object) -> None:
 
 
 def _line(connection: socket.socket) -> object:
-    """The message that was sent; None if there was none."""
+    """The message that was received, or None."""
     received = b"".join(_bytes_up_to_a_line(connection))
     try:
         words, message = json.loads(received)
@@ -194,7 +194,7 @@ def _missing(numbers: set[int], num_processes: int, timeout: float) -> str:
 
 
 def in_words(numbers: set[int], num_processes: int) -> str:
-    """Processes by their numbers.
+    """The processes with these numbers, in words.
 
     >>> from bbalpha.runtime.roll_call import in_words
     >>> in_words({2}, 4), in_words({1, 3}, 4)

@@ -1,10 +1,12 @@
-"""The order of rows that are too many for memory, or on many hosts: a function of the step.
+"""The order of rows that are too many for memory, or spread over hosts: a function of the step.
 
-V readers own V ranges of rows, equal in length to within one row and cut into blocks, the pieces in
-which a source is read. In each epoch a reader permutes its blocks, takes a window of a few of them
-at a time, and shuffles the rows of the window; a batch takes B/V rows from each reader. All of this
-follows from the key and the epoch, so nothing is stored, a run may go on at any step, and P
-processes of V/P readers each, with only local reads, see the batches that one process would see.
+V readers own V ranges of rows, equal in length up to one row. A range is divided into blocks, the
+pieces in which a source is read. In each epoch, a reader permutes its blocks, takes a window of a
+few of them at a time, and shuffles the rows of the window. A batch takes B/V rows from each reader.
+
+All of this follows from the key and the epoch. So nothing needs to be stored, a run may resume at
+any step, and P processes with V/P readers each see the same batches as one process, although each
+reads only its own rows.
 """
 
 import dataclasses
@@ -19,17 +21,17 @@ from jaxtyping import Array, Key
 from bbalpha.engine import streams, threefry
 
 NUM_ROUNDS = 8  # of the Feistel network
-WINDOWS = 2**31  # where the numbers of their keys begin, apart from those of the rounds
+WINDOWS = 2**31  # first number of the keys of windows, apart from those of the rounds
 
 
 class Window(NamedTuple):
     """Rows that a reader shuffles together.
 
     Attributes:
-        begin: How many rows the reader has taken before, in this epoch.
+        begin: The number of rows that the reader has taken before in this epoch.
         starts: The first row of each piece of a block.
-        sizes: How many rows the piece has.
-        key: Of the shuffle.
+        sizes: The number of rows in each piece.
+        key: The key of the shuffle.
     """
 
     begin: int
@@ -39,7 +41,7 @@ class Window(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """How many rows the window has."""
+        """The number of rows in the window."""
         return int(self.sizes.sum())
 
     def shuffle(self) -> np.ndarray:
@@ -54,14 +56,14 @@ class Window(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RowOrder:
-    """Which rows make the batch of a step.
+    """The rows of the batch of each step.
 
     Attributes:
         block_ends: The row after each block; the last is N.
         batch_size: B, a multiple of `num_readers`.
         num_readers: V, a multiple of the number of processes.
-        window_blocks: How many blocks a reader shuffles together.
-        key: Two words, as `words_of_key` makes them.
+        window_blocks: The number of blocks that a reader shuffles together.
+        key: Two words, as returned by `words_of_key`.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.row_order import RowOrder, words_of_key
@@ -93,7 +95,7 @@ class RowOrder:
 
     @property
     def share(self) -> int:
-        """B/V, the rows that a batch takes of each reader."""
+        """B/V, the number of rows that a batch takes from each reader."""
         return self.batch_size // self.num_readers
 
     @property
@@ -103,23 +105,23 @@ class RowOrder:
 
     @cached_property
     def batch_sizes(self) -> np.ndarray:
-        """|S|, the real rows of each batch of an epoch, those of all readers together."""
+        """|S|, the number of real rows in each batch of an epoch, over all readers."""
         lengths = np.diff(self._bounds)[:, None]
         begins = np.arange(self.num_batches) * self.share
         return np.clip(lengths - begins, 0, self.share).sum(axis=0)
 
     @cached_property
     def _bounds(self) -> np.ndarray:
-        """Where the readers' ranges begin, and N."""
+        """The first row of each reader's range, and N."""
         numbers = [reader * self.num_rows // self.num_readers for reader in range(self.num_readers)]
         return np.array([*numbers, self.num_rows])
 
     def length(self, reader: int) -> int:
-        """How many rows a reader owns."""
+        """The number of rows that a reader owns."""
         return int(self._bounds[reader + 1] - self._bounds[reader])
 
     def windows(self, epoch: int, reader: int) -> list[Window]:
-        """What a reader takes in an epoch, in order."""
+        """The windows that a reader takes in an epoch, in order."""
         low, high = self._bounds[reader : reader + 2]
         inner = self.block_ends[(self.block_ends > low) & (self.block_ends < high)]
         bounds = np.concatenate([[low], inner, [high]]) if high > low else np.array([low])
@@ -138,13 +140,13 @@ class RowOrder:
     def rows(
         self, step: int, readers: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the batch of a step, those of one reader after another, and which are real.
+        """The rows of the batch of a step, reader by reader, and whether each is real.
 
-        Padding is row 0. To stream an epoch, go through `windows` instead.
+        Padding is row 0. To stream a whole epoch, use `windows` instead.
 
         Args:
-            step: Counted from 0 through all epochs.
-            readers: Those of one process; by default all.
+            step: The step, counted from 0 over all epochs.
+            readers: The readers of one process; by default all.
         """
         epoch, place = divmod(step, self.num_batches)
         readers = range(self.num_readers) if readers is None else readers
@@ -170,7 +172,7 @@ def num_batches_of(num_rows: int, batch_size: int, num_readers: int) -> int:
 
 
 def check_readers(batch_size: int, num_readers: int) -> None:
-    """Raise unless every batch can take as many rows of each reader.
+    """Raise unless every batch can take equally many rows from each reader.
 
     Raises:
         ValueError: If it cannot.
@@ -183,7 +185,7 @@ def check_readers(batch_size: int, num_readers: int) -> None:
 
 
 def readers_of(process: int, num_processes: int, num_readers: int) -> range:
-    """The readers of a process. Their rows are one stretch of every batch.
+    """The readers of a process. Their rows are contiguous in every batch.
 
     Raises:
         ValueError: If the processes cannot share the readers equally.
@@ -203,11 +205,11 @@ def readers_of(process: int, num_processes: int, num_readers: int) -> range:
 
 
 def permuted(places: np.ndarray, num: int, key: np.ndarray) -> np.ndarray:
-    """Where a random permutation of 0, …, num − 1 sends some places; exact for every `num`.
+    """The images of some places under a random permutation of 0, …, num − 1, exact for any `num`.
 
-    A Feistel network permutes the numbers of 2h bits: each round adds to one half a random function
-    of the other. A number that leaves the range is sent on until it comes back (cycle walking), at
-    most four times on average. Only the places asked for are computed.
+    A Feistel network permutes the numbers of 2h bits: each round adds a random function of one half
+    to the other half. A number outside the range is mapped again until it is inside (cycle
+    walking), at most four times on average. Only the requested places are computed.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.row_order import permuted
@@ -237,7 +239,7 @@ def _through_network(places: np.ndarray, half: int, keys: np.ndarray) -> np.ndar
 
 
 def lots(key: np.ndarray, num: int) -> np.ndarray:
-    """A random permutation of 0, …, num − 1, whole: the places in the order of random words.
+    """A whole random permutation of 0, …, num − 1: the places in the order of random words.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.row_order import lots
@@ -251,18 +253,18 @@ def lots(key: np.ndarray, num: int) -> np.ndarray:
 
 
 def folded(key: np.ndarray, number: int) -> np.ndarray:
-    """The words of the key that `jax.random.fold_in` makes."""
+    """The words of the key that `jax.random.fold_in` returns."""
     return np.concatenate(threefry.words_on_host(key, np.array([number], np.uint32)))
 
 
 def keys_of(key: np.ndarray, num: int, first: int = 0) -> np.ndarray:
-    """Keys for many consecutive numbers, each as `folded` makes it."""
+    """Keys for many consecutive numbers, each as `folded` returns it."""
     numbers = first + np.arange(num, dtype=np.uint32)
     return np.stack(threefry.words_on_host(key, numbers.astype(np.uint32)), axis=-1)
 
 
 def words_of_key(key: Key[Array, ""]) -> np.ndarray:
-    """Two words of a random key; all words of a generator whose keys have more count.
+    """Two words for a random key; for generators with longer keys, all of their words count.
 
     >>> from bbalpha.runtime.row_order import words_of_key
     >>> words_of_key(jax.random.key(7)).tolist()

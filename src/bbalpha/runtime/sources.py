@@ -1,7 +1,7 @@
-"""Where rows come from: arrays, memory-mapped files, Parquet, or an object of your own.
+"""Sources of rows: arrays, memory-mapped files, Parquet, or an object of your own.
 
-A source has blocks, the pieces in which it is read. `Blocks` reads them and checks each: whether it
-has the rows, arrays and types that it should have, and only finite numbers.
+A source consists of blocks, the pieces in which it is read. `Blocks` reads them and checks that
+each has the expected rows, arrays and types, and only finite numbers.
 """
 
 import mmap
@@ -17,16 +17,17 @@ from bbalpha.data import check_data
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.chunks import SourceError
 
-BLOCK_BYTES = 2**18  # of a block of arrays: a quarter of a mebibyte
-MOST_BLOCKS = 2**16  # of arrays
+BLOCK_BYTES = 2**18  # in a block of arrays: a quarter of a mebibyte
+MOST_BLOCKS = 2**16  # into which arrays are divided
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Rows that are read a block at a time, as by an object of your own.
+    """Rows that are read one block at a time; write your own class with these members.
 
-    It may have two methods more: `place(block, row)`, which says in words where a row is, for
-    messages, and `identity()`, a text that changes with the data, by which a checkpoint knows them.
+    Two more methods are optional: `place(block, row)` describes in words where a row is, for
+    messages; `identity()` returns a text that changes with the data, by which a checkpoint
+    recognizes them.
 
     >>> import numpy as np
     >>> class Squares:
@@ -47,21 +48,21 @@ class Source(Protocol):
 
     @property
     def block_rows(self) -> int | Sequence[int]:
-        """How many rows each block has; one number if all but the last have equally many."""
+        """The number of rows in each block; a single number if all but the last have as many."""
         ...
 
     def read(self, block: int) -> PyTree:
-        """The rows of a block, the first is block 0: a tree of arrays, as a batch has."""
+        """The rows of a block, counted from 0: a tree of arrays like a batch."""
         ...
 
 
 class ArrayRows:
-    """Arrays as a source; those that map a file are read from it a block at a time.
+    """Arrays as a source; memory-mapped arrays are read from their file one block at a time.
 
     Attributes:
         data: Any tree of arrays whose first axis is the rows.
-        num_rows: How many.
-        block_rows: Of each block; by default as many as a quarter of a mebibyte holds.
+        num_rows: The number of rows.
+        block_rows: The number of rows per block; by default as many as fit in 256 KiB.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.sources import ArrayRows
@@ -87,12 +88,12 @@ class ArrayRows:
 
 
 def _check_lengths(data: PyTree) -> None:
-    """Raise unless there are arrays, which have equally many rows; their values are not read."""
+    """Raise unless there are arrays and all have as many rows; does not read their values."""
     check_data(jax.tree.map(lambda leaf: np.broadcast_to(np.int8(0), leaf.shape[:1]), data))
 
 
 def _copied(array: Any) -> np.ndarray:
-    """A copy; the pages of a mapped file that were read for it no longer count as ours."""
+    """A copy; the pages of a mapped file that it was read from are released."""
     copy = np.array(array)
     mapped = getattr(array, "_mmap", None)
     if mapped is not None and array.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
@@ -101,10 +102,10 @@ def _copied(array: Any) -> np.ndarray:
 
 
 class Blocks:
-    """A source whose blocks are checked as they are read; iterating reads all, in order.
+    """A source whose blocks are checked as they are read; iterating reads all blocks in order.
 
     Attributes:
-        source: What is read.
+        source: The source.
         stay_numpy: Whether arrays keep their types; jax has 32 bits by default.
         ends: The row after each block; the last is N.
         first: The rows of block 0.
@@ -130,7 +131,7 @@ class Blocks:
 
     @property
     def row_bytes(self) -> float:
-        """The memory of a row."""
+        """The size of a row in memory."""
         leaves = jax.tree.leaves(self.first)
         return sum(leaf.nbytes for leaf in leaves) / len(leaves[0])
 
@@ -146,7 +147,7 @@ class Blocks:
         """The rows of a block.
 
         Raises:
-            SourceError: If the block cannot be read or breaks a rule, with its place.
+            SourceError: If the block cannot be read or breaks a rule; names its place.
         """
         try:
             rows = self.source.read(block)
@@ -160,7 +161,7 @@ class Blocks:
         return rows if self.stay_numpy else jax.tree.map(_canonical, rows)
 
     def place(self, block: int, row: int | None = None) -> str:
-        """Where a block is, or a row of it, in words."""
+        """The place of a block, or of a row in it, in words."""
         source: Any = self.source
         if hasattr(source, "place"):
             return source.place(block, row)
@@ -190,7 +191,7 @@ class Blocks:
             )
 
     def _refusal(self, rows: PyTree, block: int, error: ValueError) -> SourceError:
-        """What is wrong with a block, with the place of the first value that is not finite."""
+        """The error for an invalid block, with the place of the first value that is not finite."""
         for path, leaf in jax.tree_util.tree_leaves_with_path(rows):
             bad = ~np.isfinite(leaf) if leaf.dtype.kind == "f" else np.zeros(1)
             if bad.any():
@@ -236,7 +237,7 @@ def _block_ends(source: Source) -> np.ndarray:
 
 
 def is_source(data: Any) -> bool:
-    """Whether data are not arrays in memory.
+    """Whether data are anything but arrays in memory.
 
     >>> from bbalpha.runtime.sources import is_source
     >>> is_source(jnp.ones(3)), is_source("flights.parquet")
@@ -252,11 +253,11 @@ def _is_mapped(leaf: Any) -> bool:
 
 
 def as_source(data: Any) -> Source:
-    """The source that data are: a path, a dataset of pyarrow, a source, or a tree of arrays.
+    """The source for a path, a pyarrow dataset, a source, or a tree of arrays.
 
     Raises:
         ValueError: If a path leads to nothing that can be read.
-        TypeError: If data are nothing of this.
+        TypeError: If data are none of these.
     """
     if isinstance(data, Source):
         return data

@@ -1,8 +1,8 @@
-"""The processes that fit together: what they agree on, and what they do when one is lost.
+"""The processes that fit together: how they agree, and what they do when one is lost.
 
-Every process runs the same loop on the same state. Whatever depends on a clock, a signal or a
-callback is decided by process 0 or told to all, before any of them takes the next step; otherwise
-one would wait for the others in a sum that they never enter.
+Every process runs the same loop on the same state. Anything that depends on a clock, a signal or a
+callback is decided by process 0, or shared with all, before any process takes the next step;
+otherwise one process could wait forever in a sum that the others never enter.
 """
 
 import contextlib
@@ -43,11 +43,11 @@ REASONS = (
     "non-finite",
 )
 COMPARED_EVERY = 8  # agreements between two comparisons of q
-LONGEST_WAIT = 24 * 3600  # seconds; heartbeats tell sooner if a process is lost
-PAUSE = 0.05  # seconds between two looks whether jax has given up
-ROLL_CALL = 1.5  # seconds in which survivors answer after a failure
+LONGEST_WAIT = 24 * 3600  # seconds; heartbeats show earlier if a process is lost
+PAUSE = 0.05  # seconds between two checks whether jax has given up
+ROLL_CALL = 1.5  # seconds in which survivors must answer after a failure
 
-_numbers = itertools.count()  # of teams: the same in every process, because all fit alike
+_numbers = itertools.count()  # of teams; the same in every process, because all fit alike
 
 
 @dataclasses.dataclass
@@ -55,9 +55,9 @@ class Team:
     """All processes of a run.
 
     Attributes:
-        mesh: Their devices.
-        process: The number of this one.
-        num_processes: How many there are.
+        mesh: The devices of all processes.
+        process: The number of this process.
+        num_processes: The number of processes.
     """
 
     mesh: Mesh
@@ -72,14 +72,15 @@ class Team:
         return self.process == 0
 
     def spreading(self, state: Any) -> Any:
-        """The state, whose steps spread their rows over all devices."""
+        """The state, changed so that its steps spread their rows over all devices."""
         method = dataclasses.replace(state.method, mesh=self.mesh)
         return dataclasses.replace(state, method=method)
 
     def share(self, rows: Any, plan: Any) -> tuple[Any, Any]:
-        """The rows as this process has a part in them.
+        """The rows and the plan for this process.
 
-        Of rows in memory that make one batch, it keeps its own; minibatches may need any row.
+        If the rows are in memory and make up one batch, a process keeps only its own rows;
+        minibatches may need any row.
         """
         if not isinstance(rows, Rows):
             rows.readers = readers_of(self.process, self.num_processes, rows.num_readers)
@@ -93,7 +94,7 @@ class Team:
         return Rows(data, weights, rows.num_rows), plan._replace(batch_size=len(weights))
 
     def check_start(self, start: Start) -> None:
-        """Raise unless all processes go on from the same checkpoint."""
+        """Raise unless all processes continue from the same checkpoint."""
         if not self.is_same((start.state, start.stopped)):
             raise ValueError(
                 "checkpoint must be a folder that every process sees, as they all go on from the "
@@ -101,21 +102,21 @@ class Team:
             )
 
     def over(self, program: Callable[..., Any], waits: bool = False) -> Callable[..., Any]:
-        """A program of all processes, called with arrays of this one, equal in all.
+        """A program of all processes; each calls it with its own copy of the same arrays.
 
         Args:
-            program: What to call.
-            waits: Whether to wait after compiling it, because it begins with a sum at once.
+            program: The program to call.
+            waits: Whether to wait for the others after compiling it, because it starts with a sum.
         """
         return over(self.mesh, program, self.failed, self.wait if waits else None)
 
     def agreed(self, stopped: str | None, chunk: int, state: Any) -> tuple[str | None, int]:
-        """Why to stop and how many steps to take next, as process 0 has it.
+        """The reason to stop, if any, and the number of next steps, as process 0 decides.
 
-        A signal counts in whichever process it arrived.
+        A signal counts, whichever process it arrived in.
 
         Raises:
-            Failed: If a process is lost, or q is not the same in all.
+            Failed: If a process is lost, or if q is not the same in all processes.
         """
         self.wait()
         compares = stopped is not None or self._turn % COMPARED_EVERY == 1
@@ -127,10 +128,10 @@ class Team:
         return REASONS[int(first)], int(found[0, 1])
 
     def wait(self) -> None:
-        """Return as soon as all processes have called this, however long their own work takes.
+        """Wait until all processes have called this, however long their own work takes.
 
         Raises:
-            Failed: If a process is lost meanwhile.
+            Failed: If a process is lost in the meantime.
         """
         self._turn += 1
         name, client = f"{self._name}/{self._turn}", _client()
@@ -147,7 +148,7 @@ class Team:
         return bool((found == found[0]).all())
 
     def failed(self, error: Exception) -> Exception:
-        """What to raise of an error in a program of all processes: `Failed` if one is lost."""
+        """The error to raise for an error in a program of all: `Failed` if a process is lost."""
         text = str(error)
         if "RESOURCE_EXHAUSTED" in text or (
             type(error) is ValueError and "Gloo" not in text and "UNAVAILABLE" not in text
@@ -174,7 +175,7 @@ class Team:
             )
 
     def _run(self, call: Callable[[], Any]) -> None:
-        """Call what waits for other processes, in a thread, because jax may never let it return."""
+        """Call in a thread a function that waits for others, because jax may never return."""
         done, errors = threading.Event(), []
 
         def run() -> None:
@@ -192,9 +193,9 @@ class Team:
             raise self._loss()
 
     def _loss(self) -> Failed:
-        """What is known about the processes that do not answer, and whether this one saves."""
+        """The failure: which processes do not answer, and whether this one saves the run."""
         present = self._survivors()
-        if present is None:  # process 0 is lost, or this one is cut off, or jax has given up
+        if present is None:  # process 0 is lost, this one is cut off, or jax has given up
             is_first = not self.leads and not (aborting.is_set() and _is_reachable())
             lost = in_words({0}, self.num_processes) if is_first else "Another process"
             return Failed(f"{lost} did not answer.", writes=True)
@@ -249,7 +250,7 @@ def _is_reachable() -> bool:
 
 
 def _client() -> Any:
-    """The connection to jax's coordinator, which has no public name; None without one."""
+    """The connection to jax's coordinator, for which jax has no public name, or None."""
     try:
         from jax._src.distributed import global_state
     except ImportError:

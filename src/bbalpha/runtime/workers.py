@@ -1,4 +1,4 @@
-"""The environment of worker processes: the same bits as here, and the same compiled programs."""
+"""The environment for worker processes (joblib, dask, Ray): same bits, same compiled programs."""
 
 import jax
 
@@ -10,13 +10,13 @@ from bbalpha.runtime.fingerprints import cores
 def worker_environment(num_threads: int | None = None) -> dict[str, str]:
     """Environment variables for processes that fit on behalf of this one.
 
-    XLA splits large sums by the number of its threads, so fits have the same bits only where that
-    number is the same; it follows the variable `NPROC`. Compiled programs are found again in a
-    common folder, the one of `use_compilation_cache`.
+    XLA splits large sums by its number of threads, so fits have the same bits only if that number
+    is the same; the variable `NPROC` sets it. The workers also share the folder of compiled
+    programs that `use_compilation_cache` uses.
 
-    Give them to whatever starts the workers, before it does: `os.environ.update(…)` for joblib's
-    loky, `env=…` for dask, `runtime_env={"env_vars": …}` for Ray. The number of threads of this
-    process is set when it first computes.
+    Pass the variables to the library before it starts the workers: `os.environ.update(…)` for
+    joblib's loky, `env=…` for dask, `runtime_env={"env_vars": …}` for Ray. The number of threads of
+    this process itself is fixed when it first computes.
 
     Args:
         num_threads: Threads of each worker; by default as many as this process has.

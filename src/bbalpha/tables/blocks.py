@@ -1,7 +1,7 @@
-"""Blocks: the features of one column, and the matrix that those of all columns make.
+"""Blocks: the features of one column each, and the matrix of the features of all columns.
 
-Most features of a table with texts are zeros, and a table may make hundreds of them. So each column
-keeps only what its rows say, and the matrix is written once, a few rows at a time.
+Most features of a table with texts are zeros, and there may be hundreds of them. So each column
+keeps a compact form, and the matrix is written once at the end, a few rows at a time.
 """
 
 import itertools
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-ROWS_AT_ONCE = 512  # rows of the matrix that are written before the next; they fit into a cache
+ROWS_AT_ONCE = 512  # rows of the matrix that are written together, because they fit into a cache
 
 
 class Tally(NamedTuple):
-    """How many cells of a column a remark is about.
+    """A remark about some cells of a column, with their number.
 
     Attributes:
-        kind: What the remark is about; those of one kind can be added.
-        num: The number of such cells.
+        kind: The kind of the remark; remarks of the same kind can be added up.
+        num: The number of cells.
         words: The end of the sentence.
-        num_rows: The rows among which they were counted; None if the sentence does not say.
+        num_rows: The number of rows in which they were counted; None to leave it out.
     """
 
     kind: str
@@ -34,12 +34,12 @@ class Tally(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The features of one column, and what there is to say about its cells.
+    """The features of one column, and remarks about its cells.
 
     Attributes:
         columns: Features with a value in every row, each of shape (rows,).
-        hot: Which of the features of zeros and ones, which come first, is one in each row; −1 if
-            none is. None without such features.
+        hot: For each row, the number of the feature that is one among the features of zeros and
+            ones, which come first; −1 if none is. None without such features.
         num_hot: The number of features of zeros and ones.
         tallies: Remarks about the cells.
     """
@@ -65,12 +65,12 @@ class Block(NamedTuple):
         return matrix_of([self])
 
     def write(self, matrix: np.ndarray, first: int, rows: slice) -> None:
-        """Write the features of some rows into zeros.
+        """Write the features of some rows into a matrix of zeros.
 
         Args:
-            matrix: Of shape (some rows, features of all columns), contiguous.
-            first: Where the features of this column begin.
-            rows: Which rows of the column these are.
+            matrix: The matrix, of shape (some rows, features of all columns), contiguous.
+            first: The index of the first feature of this column.
+            rows: The rows of the column to write.
         """
         if self.hot is not None:
             hot = self.hot[rows]

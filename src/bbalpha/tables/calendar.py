@@ -1,4 +1,4 @@
-"""Periods of the calendar, of which a date is at some phase."""
+"""Periods of the calendar: the phase of a date in its year, week and day."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The content of a file: its bytes, decompressed, from the start as often as they are asked for."""
+"""The contents of a file: its decompressed bytes, which can be read repeatedly from the start."""
 
 import io
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ class Content:
     """The bytes of a file.
 
     Attributes:
-        path: Its name, which says whether it is compressed.
-        data: Its bytes as they are stored, if it is a pipe, which can be read only once.
-        num_bytes: Its size as it is stored.
+        path: The name of the file, which says whether it is compressed.
+        data: The stored bytes, if the file is a pipe, which can be read only once.
+        num_bytes: The stored size.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class Content:
         """Return the content of a file.
 
         Raises:
-            TableError: If it cannot be read, or if its name says that it is not a table.
+            TableError: If it cannot be read, or if its name shows that it is not a table.
         """
         check_suffix(path)
         if path.is_dir():
@@ -55,29 +55,29 @@ class Content:
             yield from opened(file, self.path, self.num_bytes)
 
     def file(self) -> Any:
-        """The bytes as they are stored, as an open file."""
+        """The stored bytes, as an open file."""
         return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
 
     @property
     def suffix(self) -> str:
-        """The suffix of the name without that of a compression."""
+        """The suffix of the name, without a suffix for compression."""
         return inner_name(self.path).suffix.lower()
 
     @property
     def is_compressed(self) -> bool:
-        """Whether it is compressed as a whole, by its name."""
+        """Whether it is compressed as a whole, judging by its name."""
         return self.path.suffix.lower() in COMPRESSED_SUFFIXES
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a Parquet file, by its name or by its first bytes."""
+        """Whether it is a Parquet file, judging by its name or by its first bytes."""
         if self.path.suffix.lower() in PARQUET_SUFFIXES:
             return True
         return next(self.pieces(), b"").startswith(PARQUET_MARK)
 
 
 def check_suffix(path: Path) -> None:
-    """Raise if the name says that a file is something else than a table."""
+    """Raise if the name shows that a file is not a table."""
     suffix = path.suffix.lower()
     if suffix in OTHER_SUFFIXES:
         remedy = " (save the spreadsheet as CSV)" if suffix in SPREADSHEET_SUFFIXES else ""
@@ -91,7 +91,7 @@ def reason_in_words(error: Exception) -> str:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Tell errors of the system as sentences about the file."""
+    """Turn errors of the system into sentences about the file."""
     try:
         yield
     except TableError:

@@ -1,12 +1,13 @@
-"""Effects: what the categories of a column with many of them mean for the target.
+"""Effects: one number per category for text columns with many categories (target encoding).
 
 A category c that n rows have gets the posterior mean of its effect under a normal prior,
 
     e_c = n τ² / (n τ² + σ²) · (ȳ_c − ȳ)
 
-where σ² and τ², the variances within and between categories, are estimated from all rows. Rare
-categories are drawn to zero, where unseen ones are. A training row gets the effect that the other
-nine tenths of the rows give its category; its own target would tell a model too much.
+where σ² and τ², the variances within and between categories, are estimated from all rows. The
+effects of rare categories shrink to zero, the effect of an unseen one. For a training row, the
+effect is estimated from the other nine tenths of the rows; otherwise its own target would leak into
+its features.
 """
 
 from dataclasses import dataclass
@@ -16,15 +17,15 @@ import numpy as np
 from bbalpha.tables.tails import Tails
 
 NUM_FOLDS = 10
-MAX_OUTPUTS = 10  # classes or targets with an effect of their own
+MAX_OUTPUTS = 10  # classes or targets that get their own effects
 
 
 @dataclass(frozen=True)
 class Effects:
-    """The effects of categories on each output, and on how the estimate was made.
+    """The effects of categories on each output, and the variances used to estimate them.
 
     Attributes:
-        values: The effects in deviations of the target, of shape (categories, outputs).
+        values: The effects in standard deviations of the target, of shape (categories, outputs).
         within: σ² of each output.
         between: τ² of each output.
     """
@@ -35,13 +36,13 @@ class Effects:
 
     @classmethod
     def learn(cls, codes: np.ndarray, num_categories: int, outputs: np.ndarray) -> "Effects":
-        """Return the effects of categories on outputs, one row of each per row of the table."""
+        """Return the effects of categories, from the code and the outputs of every row."""
         within, between = _variances(codes, num_categories, outputs)
         values = _shrunk_means(codes, num_categories, outputs, within, between)
         return cls(values, within, between)
 
     def of_training_rows(self, codes: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Return the effect for every training row, without what its own tenth of rows tells."""
+        """Return the effect for every training row, estimated without its own tenth of the rows."""
         folds = np.random.default_rng(0).permutation(len(codes)) % NUM_FOLDS
         found = np.zeros(outputs.shape)
         for fold in range(min(NUM_FOLDS, len(codes))):
@@ -54,10 +55,10 @@ class Effects:
 
 
 def outputs_of(targets: np.ndarray) -> np.ndarray | None:
-    """Targets as the columns whose means categories are compared by, with mean 0 and deviation 1.
+    """Targets as columns of mean 0 and deviation 1, whose means are compared between categories.
 
-    Numbers lose their heavy tails. A class becomes an indicator; the first of two classes needs
-    none. None if all targets are equal.
+    Numbers lose their heavy tails. Each class becomes an indicator; of two classes, only the second
+    does. The result is None if all targets are equal.
 
     Args:
         targets: Numbers, of shape (rows,) or (rows, outputs), or labels of any other kind.
@@ -74,7 +75,7 @@ def outputs_of(targets: np.ndarray) -> np.ndarray | None:
 
 
 def _standardized(column):
-    """The column with mean 0 and deviation 1, by way of a unit in which its squares are numbers."""
+    """The column with mean 0 and deviation 1, computed in a unit in which squares are finite."""
     exponent = np.frexp(np.abs(column).max())[1]
     column = np.ldexp(column, -exponent)
     column = column - column.mean()

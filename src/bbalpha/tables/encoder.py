@@ -1,8 +1,8 @@
 """The encoder: the columns of a table as the features of a model.
 
 Numbers, dates, booleans and texts each have their own rules (`value_columns`, `text_column`). A
-column that cannot help is ignored, and says why. The model file stores as JSON what each column was
-in training, and a new table must agree with it.
+column that cannot help is ignored, with a reason. The model file stores as JSON what each column
+was in training, and a new table must agree with it.
 """
 
 import math
@@ -38,19 +38,19 @@ from bbalpha.tables.value_columns import BooleanColumn, DateColumn, NumberColumn
 MAX_FEATURES = 100_000
 MAX_TOKENS = 100  # texts that mark missing cells
 LONGEST_REASON = 300  # characters
-LEAST_ROWS = 5  # rows that a feature of zeros and ones needs on either side,
-LEAST_SHARE = 20  # or one row in so many in a small table, but at least
+LEAST_ROWS = 5  # rows with a 1, and with a 0, that a feature of zeros and ones needs;
+LEAST_SHARE = 20  # in a small table, one row in so many is enough, but at least
 LEAST_OF_ALL = 2
-UNNAMED = re.compile(r"Unnamed: \d+")  # as pandas and `read_table` name a column without a name
+UNNAMED = re.compile(r"Unnamed: \d+")  # what pandas and `read_table` call a column without a name
 
 
 @dataclass(frozen=True)
 class IgnoredColumn:
-    """A column that makes no feature.
+    """A column that is not used.
 
     Attributes:
-        name: Its name in the header.
-        reason: Why, as the end of a sentence that begins with the column.
+        name: The name in the header.
+        reason: Why, as the end of a sentence that begins with the name of the column.
     """
 
     name: str
@@ -83,13 +83,13 @@ COLUMNS = VALUE_COLUMNS | {"text": TextColumn, "ignored": IgnoredColumn}
 
 
 class EncodedRows(NamedTuple):
-    """The features of a table, and what there is to say about its cells.
+    """The features of a table, and remarks about its cells.
 
     Attributes:
-        features: float64 of shape (rows, features).
-        tallies: Remarks about missing cells and unseen texts of each column, by its name.
-        marks: How each column was written, as far as all its cells together decide that: the
-            decimal mark of numbers, and whether the day comes first in dates.
+        features: The features, float64 of shape (rows, features).
+        tallies: Remarks about missing cells and unseen texts, by the name of the column.
+        marks: Facts that only all cells of a column together can decide: the decimal mark of
+            numbers, and whether the day comes first in dates.
     """
 
     features: np.ndarray
@@ -107,8 +107,8 @@ class Encoder:
     """The columns that a model was fitted to, and how each becomes features.
 
     Attributes:
-        columns: In the order of the training table.
-        missing: Texts that mark missing cells, besides the usual ones.
+        columns: The columns, in the order of the training table.
+        missing: Texts that mark missing cells, in addition to the usual ones.
 
     >>> import pandas
     >>> from bbalpha.tables import Encoder
@@ -142,16 +142,17 @@ class Encoder:
     ) -> tuple["Encoder", np.ndarray]:
         """Return the encoder of a training table, and the features of its rows.
 
-        The features are those of `encode`, except for the effects of categories, which leave out
-        what the row's own target tells.
+        The features are those of `encode`, except for the effects of categories, which do not use
+        the row's own target.
 
         Args:
             frame: The input columns without the target, as a pandas DataFrame or an arrow table.
             targets: Numbers as floats, or labels of any other type; without them, texts have no
                 effects.
             text: Columns to treat as text, whatever they hold.
-            missing: Texts that mark missing cells, besides the usual ones.
-            dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
+            missing: Texts that mark missing cells, in addition to the usual ones.
+            dayfirst: Whether 03/04/2024 is the 3rd of April; None to decide by each column's
+                values.
 
         Raises:
             TableError: If a column cannot be encoded, or if none can help.
@@ -178,15 +179,15 @@ class Encoder:
     def read(
         self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
     ) -> EncodedRows:
-        """Return the features of a table, and notes about its cells.
+        """Return the features of a table, and remarks about its cells.
 
-        A row's features depend on that row alone; the order of the columns does not matter.
+        The features of a row depend only on that row; the order of the columns does not matter.
 
         Args:
             frame: A table with the columns of the training table; ignored ones may be absent.
-            unknown: What to do with a text that the training table did not have: "other" pools it
-                with the rare ones, "error" refuses it.
-            allowed: Other columns that the table may have, such as the target.
+            unknown: What to do with a text that did not occur in training: "other" pools it with
+                the rare ones, "error" refuses it.
+            allowed: Further columns that the table may have, such as the target.
 
         Raises:
             TableError: If the table lacks a column or has another one, or if a cell cannot be
@@ -209,7 +210,7 @@ class Encoder:
     def encode(
         self, frame: Any, *, unknown: str = "other", allowed: Sequence[str] = ()
     ) -> np.ndarray:
-        """Return the features of a table, without the notes of `read`."""
+        """Return the features of a table, without the remarks of `read`."""
         return self.read(frame, unknown=unknown, allowed=allowed).features
 
     @property
@@ -224,11 +225,11 @@ class Encoder:
 
     @property
     def ignored(self) -> tuple[IgnoredColumn, ...]:
-        """The columns that make no feature."""
+        """The columns that are not used."""
         return tuple(column for column in self.columns if isinstance(column, IgnoredColumn))
 
     def to_json(self) -> dict[str, Any]:
-        """The encoder as an object for JSON, with the words of each column for readers."""
+        """The encoder as an object for JSON, with a description of each column for readers."""
         columns = [column.to_json() | {"words": column.words} for column in self.columns]
         return {"columns": columns, "missing": list(self.missing)}
 
@@ -282,7 +283,7 @@ class Encoder:
 
 
 def notes_of(tallies: Mapping[str, Sequence[Tally]]) -> tuple[str, ...]:
-    """Remarks about the cells of columns as sentences."""
+    """The remarks about the cells of columns, as sentences."""
     return tuple(
         f"column {quote(name)}: {tally}." for name, found in tallies.items() for tally in found
     )
@@ -308,7 +309,7 @@ def _learned(
     Args:
         reading: The cells.
         outputs: The targets, for effects.
-        masks: Where cells of earlier columns are missing; equal indicators would count twice.
+        masks: Where cells of earlier columns are missing, so that no indicator occurs twice.
     """
     num_rows = len(reading.cells)
     least = min(LEAST_ROWS, max(LEAST_OF_ALL, math.ceil(num_rows / LEAST_SHARE)))
@@ -343,7 +344,7 @@ def _why_ignored(reading: Reading) -> str | None:
 
 
 def _check_some_help(columns: Sequence[Column]) -> None:
-    """Raise unless some column makes a feature, with the reasons of all."""
+    """Raise unless some column can be used; the message gives the reasons."""
     ignored = [column for column in columns if isinstance(column, IgnoredColumn)]
     if len(ignored) < len(columns):
         return
@@ -360,7 +361,7 @@ def _check_num_features(columns: Sequence[Column]) -> None:
 
 
 def _with_nearest(absent: list[str], others: list[str]) -> str:
-    """The names, each with the most similar of the others."""
+    """The names, each with the most similar one of the others."""
     near = {name: nearest(name, others) for name in absent[:5]}
     words = [quote(n) + (f" (nearest: {quote(m)})" if m else "") for n, m in near.items()]
     return join(words, len(absent) - len(words))

@@ -1,4 +1,4 @@
-"""Tails: numbers far from the median grow with the logarithm, so that one cannot outweigh all.
+"""Tails: numbers far from the median grow only logarithmically, so that none outweighs the rest.
 
 With the median m of the training table and a deviation s estimated from its quartiles,
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-NUM_DECIDING = 20  # numbers from which quantiles can tell the shape of a column
-NUM_SAMPLED = 20_000  # numbers whose quantiles are taken in a long column
+NUM_DECIDING = 20  # numbers needed to judge the shape of a column by quantiles
+NUM_SAMPLED = 20_000  # numbers of a long column whose quantiles are computed
 ORDINARY_KNEE, HEAVY_KNEE = 4.0, 1.0  # deviations from the median, as k above
 HEAVY = 5.0  # deviations to the 1 % or 99 % quantile from which a column is heavy-tailed
-HUGE = 1e150  # numbers whose squares overflow
-SKEWED = 0.5  # (q95 + q5 − 2 q50)/(q95 − q5), from which logarithms are tried
-# Quantiles and their distance in deviations of a normal distribution; the first that differ count.
+HUGE = 1e150  # squares of larger numbers overflow
+SKEWED = 0.5  # (q95 + q5 − 2 q50)/(q95 − q5), above which logarithms are tried
+# Quantiles and their distance in deviations of a normal distribution; the first unequal pair counts.
 SPREADS = ((0.25, 1.349), (0.1, 2.563), (0.05, 3.290), (0.01, 4.653), (0.0, 6.0))
 
 
@@ -29,12 +29,13 @@ class Tails:
     """A smooth, increasing map of the numbers of a column.
 
     Attributes:
-        center: The median, after logarithms if they are taken.
+        center: The median (of the logarithms, if these are taken).
         width: The deviation s.
-        knee: k, the deviations from the center beyond which numbers grow with the logarithm; None
-            if they never do.
-        log_from: The number from which the logarithm is taken; below it the map continues along
-            its tangent, so that zero and negative numbers have a place. None without logarithms.
+        knee: k, the distance from the center in deviations beyond which numbers grow
+            logarithmically; None if they never do.
+        log_from: The number from which the logarithm is taken; below it, the map continues along
+            its tangent, so that it is defined for zero and negative numbers. None without
+            logarithms.
 
     >>> from bbalpha.tables.tails import Tails
     >>> tails = Tails(center=0.0, width=1.0, knee=4.0)
@@ -73,7 +74,7 @@ class Tails:
         return np.where(distance > self.knee, tail, values)
 
     def inverse(self, features: np.ndarray) -> np.ndarray:
-        """Return the numbers whose g is given."""
+        """Return the numbers x with these values of g(x)."""
         if self.knee is not None:
             distance = np.abs(features - self.center) / self.width
             unbent = self.knee * np.exp(np.maximum(distance / self.knee - 1, 0))
@@ -97,7 +98,7 @@ UNCHANGED = Tails()
 
 
 def _some(values: np.ndarray) -> np.ndarray:
-    """Numbers across the column, as many as quantiles need."""
+    """A sample of numbers across the column, large enough for quantiles."""
     return values[:: -(-len(values) // NUM_SAMPLED)] if len(values) > NUM_SAMPLED else values
 
 
@@ -107,9 +108,9 @@ def _median(values: np.ndarray) -> float:
 
 
 def _width(values: np.ndarray) -> float | None:
-    """The deviation by the innermost quantiles that differ; None if the numbers are all equal.
+    """The deviation, from the innermost quantiles that differ; None if all numbers are equal.
 
-    None also where quotients could overflow, so that these numbers are left alone.
+    It is also None if quotients could overflow; such numbers are not changed.
     """
     if np.abs(values).max() >= HUGE:
         return None

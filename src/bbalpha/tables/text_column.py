@@ -1,9 +1,9 @@
 """Columns of text: categories as features of zeros and ones, and effects if there are many.
 
-A category that too few rows have is pooled with the other rare ones, because a weight that a few
-rows determine predicts nothing. Texts that training did not see join them. A column with more
-frequent categories than `MAX_ONE_HOTS`, or with many pooled rows, also gets the `effects` of all
-its categories, so that it may have any number of them.
+A category that too few rows have is pooled with the other rare ones, because a weight learned from
+a few rows predicts nothing. Texts that did not occur in training join them. If a column has more
+frequent categories than `MAX_ONE_HOTS`, or many pooled rows, it also gets the `effects` of all its
+categories, so that any number of categories can be used.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from bbalpha.tables.messages import (
 )
 from bbalpha.tables.reading import Reading
 
-MAX_ONE_HOTS = 100  # features of zeros and ones, besides the one of pooled texts
-MAX_POOLED = 0.1  # fraction of rows that share a pooled text, from which effects are added
-MAX_NEW_TEXTS = 20  # allowed even if most rows bring a text of their own
-MAX_TEXTS = 100_000  # that a model file remembers
+MAX_ONE_HOTS = 100  # features of zeros and ones, in addition to the one for pooled texts
+MAX_POOLED = 0.1  # fraction of rows with pooled texts above which effects are added
+MAX_NEW_TEXTS = 20  # allowed even if most rows have a text of their own
+MAX_TEXTS = 100_000  # stored in a model file
 NUM_SHOWN = 10  # categories that a description names
 OTHER = "other"
 
@@ -41,11 +41,11 @@ class TextColumn:
 
     Attributes:
         name: Its name in the header.
-        categories: The texts with a feature of their own, sorted; a last entry None stands for
-            missing ones.
-        pooled: The other texts of training, perhaps with None.
-        other: Whether pooled and unseen texts have a feature; if not, they are zeros.
-        effects: The effects of every category and pooled text, in this order; () without.
+        categories: The texts with their own feature, sorted; a last entry None stands for missing
+            cells.
+        pooled: The other texts in training, perhaps with None.
+        other: Whether pooled and unseen texts have a feature; if not, all features are zero.
+        effects: The effects of every category and pooled text, in this order, or ().
     """
 
     name: str

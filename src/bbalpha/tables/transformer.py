@@ -1,4 +1,4 @@
-"""The scikit-learn transformer: columns of a DataFrame as features, as on the command line."""
+"""`TableEncoder`, a scikit-learn transformer: columns of a DataFrame → features, as in `fit`."""
 
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
 from bbalpha.tables.encoder import Encoder, drop_columns
 from bbalpha.tables.messages import TableError, check_choice, check_names, for_python, quote
 
-MOST_CLASSES = 20  # distinct whole numbers that may be labels rather than numbers
+MOST_CLASSES = 20  # distinct whole numbers; more are numbers rather than labels
 
 Self = TypeVar("Self", bound="TableEncoder")
 
@@ -23,25 +23,25 @@ Self = TypeVar("Self", bound="TableEncoder")
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turns the columns of a DataFrame into features, as `bbalpha fit` does.
 
-    Numbers may have currency and percent signs and separators of thousands; far-off ones are drawn
-    in. Missing numbers are filled with the median and marked. Dates become days and the phases of
-    year, week and day. Texts become zeros and ones; rare and unseen ones are pooled, and a column
-    with many of them also gets the effect of each on the target, out of fold for training rows
-    (use `fit_transform`, as pipelines do). Columns that cannot help are ignored.
+    Numbers may have currency signs, percent signs and thousands separators; extreme numbers are
+    pulled in. Missing numbers are replaced by the median and marked. Dates become days and the
+    phases of year, week and day. Texts become zeros and ones; rare and unseen texts are pooled. A
+    column with many texts also gets the effect of each text on the target, computed out of fold for
+    training rows (use `fit_transform`, as pipelines do). Columns that cannot help are ignored.
 
     Args:
         text: Columns to treat as text, whatever they hold.
         drop: Columns to leave out.
-        missing: Texts that mark missing cells, besides the usual ones.
-        dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
-        unknown: "other" to pool texts that training did not see with the rare ones, "error" to
+        missing: Texts that mark missing cells, in addition to the usual ones.
+        dayfirst: Whether 03/04/2024 is the 3rd of April; None to decide by each column's values.
+        unknown: "other" to pool texts that did not occur in training with the rare ones, "error" to
             refuse them.
 
     Attributes:
-        encoder_: The fitted `bbalpha.tables.Encoder`; its `summary` says what became of each
-            column, and its `to_json` describes it for a file.
+        encoder_: The fitted `bbalpha.tables.Encoder`; its `summary` says what each column became,
+            and its `to_json` describes it for a file.
         n_features_in_: Number of columns.
-        feature_names_in_: Their names, if `fit` got a DataFrame.
+        feature_names_in_: The names of the columns, if `fit` got a DataFrame.
 
     >>> import pandas
     >>> houses = pandas.DataFrame({"size": ["80", "?", "95"] * 4, "town": ["Ely", "Wells"] * 6})
@@ -92,7 +92,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             y: Targets for the effects of categories: numbers as floats, or labels.
 
         Raises:
-            ValueError: If a column cannot be encoded, in one sentence.
+            ValueError: If a column cannot be encoded; the message is one sentence.
         """
         self._learn(X, y)
         return self
@@ -100,8 +100,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None, **_: Any) -> np.ndarray:
         """Learn how to encode a table, and return the features of its rows.
 
-        They differ from those of `transform` only in the effects of categories, which leave out
-        what the row's own target tells.
+        The features differ from those of `transform` only in the effects of categories, which do
+        not use the row's own target.
         """
         return self._learn(X, y)
 
@@ -147,7 +147,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return features
 
     def _frame(self, X: Any, reset: bool) -> Any:
-        """The table, checked as scikit-learn does; columns of an array are called x0, x1, ..."""
+        """The table, checked like in scikit-learn; columns of an array are called x0, x1, ..."""
         if isinstance(X, pyarrow.Table):
             X = X.to_pandas()
         if hasattr(X, "iloc") and hasattr(X, "columns"):
@@ -174,7 +174,7 @@ def _names_of_array(num_columns: int) -> list[str]:
 
 
 def _targets(y: Any, frame: Any) -> np.ndarray | None:
-    """Targets as the encoder takes them: numbers as floats, labels as they are."""
+    """Targets in the form that the encoder takes: numbers as floats, labels unchanged."""
     if y is None:
         return None
     values = np.asarray(y)
