@@ -159,7 +159,7 @@ def test_the_options_name_the_methods_of_the_library():
         (["--target", "number", "--plot", "a.gif"], "--plot must end in .png, .pdf or .svg; got "),
         (["--target", "number", "--methods", "averaged_ep", "--alphas", "32"],
          "methods must not all fail; averaged_ep, α = 32: alpha must be less than the number of "
-         "data points, of which all share one site; got alpha=32.0 with 32 data points."),
+         "data points, because all share one site; got alpha=32.0 with 32 data points."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused(table, refused, options, message):

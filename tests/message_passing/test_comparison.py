@@ -42,8 +42,8 @@ power_ep     0.5       5e-09        1.00        -74.59    -0.823     0.50
 fixed_point    1       0.500   1.50–2.00        -71.20    -0.812     1.25
 snep           0           –           –             –         –        –
 Reference: exact, because the noise is Gaussian.
-Mean error: the largest, in deviations of the reference.
-Deviations: relative to the reference, the smallest and the largest.
+Mean error: the largest error of a mean, in deviations of the reference.
+Deviations: the smallest and the largest, relative to the reference.
 fixed_point, α = 1: fixed_point did not converge.
 snep, α = 0: alpha must not be 0."""
     )

@@ -1,4 +1,4 @@
-"""The door of the message-passing algorithms: arguments checked, and made ready in 64 bits."""
+"""The door of the message-passing algorithms: arguments are checked and converted to 64 bits."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from bbalpha.message_passing.sites import FullSites
 from bbalpha.message_passing.tilted import Centers, Factors
 
 ProjectedLikelihood = Likelihood | Callable[..., Float[Array, " data"]]
-GaussianFamily = type  # FullGaussian or DiagonalGaussian; others get a message of ours
+GaussianFamily = type  # FullGaussian or DiagonalGaussian; `check_family` refuses others
 
 
 class Problem(eqx.Module):
@@ -36,10 +36,10 @@ class Problem(eqx.Module):
     log_likelihood: Any
     inputs: Float[Array, "data params"]
     targets: PyTree
-    prior_argument: Any  # deviations, a covariance matrix or a Gaussian, as it was given
+    prior_argument: Any  # deviations, a covariance matrix or a Gaussian, as given by the user
     hyperparams: PyTree
     is_diagonal: bool = eqx.field(static=True)
-    is_traced: bool = eqx.field(static=True)  # so that derivatives may be asked for
+    is_traced: bool = eqx.field(static=True)  # then derivatives may be needed
 
     @property
     def num_data(self) -> int:
@@ -48,11 +48,11 @@ class Problem(eqx.Module):
 
     @property
     def prior(self) -> GaussianPrior:
-        """The prior by its mean and the factor of its covariance."""
+        """The prior, as its mean and the factor of its covariance."""
         return gaussian_prior(self.prior_argument, self.inputs.shape[1])
 
     def projections(self) -> Projections:
-        """The projections, reduced to the rows if there are few and q is full."""
+        """The projections, reduced to the span of the rows if these are few and q is full."""
         return Projections.of(self.inputs, self.prior, is_reduced=not self.is_diagonal)
 
     def factors(self, projections: Projections) -> Factors:
@@ -74,7 +74,7 @@ def prepare(
     hyperparams: PyTree,
     family: GaussianFamily,
 ) -> Problem:
-    """The problem that was asked for; call it in a context with 64 bits.
+    """The problem for these arguments; call this in a context with 64 bits.
 
     Raises:
         ValueError: if an argument breaks its rule.
@@ -104,7 +104,7 @@ def prepare(
 
 
 def held(problem: Problem) -> Problem:
-    """The problem without derivatives."""
+    """The problem with derivatives stopped."""
     return jax.tree.map(
         lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, problem
     )
@@ -113,9 +113,9 @@ def held(problem: Problem) -> Problem:
 def stationary_energy(
     problem: Problem, sites: Any, alphas: Array, centers: Centers, num_nodes: int
 ) -> Float[Array, ""]:
-    """The power-EP energy, with its derivative in prior and likelihood at a fixed point.
+    """The power-EP energy at a fixed point, differentiable with respect to prior and likelihood.
 
-    There the energy is stationary in the sites, so they are held fixed.
+    At a fixed point the energy is stationary in the sites, so the sites are held fixed.
     """
     return with_slope(
         lambda problem: problem.sites().energy(sites, alphas, centers, num_nodes), problem
@@ -123,9 +123,9 @@ def stationary_energy(
 
 
 def with_slope(energy: Callable[[Problem], Array], problem: Problem) -> Float[Array, ""]:
-    """The energy of a problem with its derivative, which is taken here.
+    """The energy of a problem together with its derivative, which is computed here.
 
-    Left to jax, it would be computed after the 64-bit context has ended, and fail.
+    Otherwise, jax would compute the derivative after the 64-bit context has ended, and fail.
     """
     if not problem.is_traced:
         return energy(problem)

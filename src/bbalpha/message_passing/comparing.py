@@ -1,4 +1,4 @@
-"""Several methods on one model and one data set: means, deviations, evidence, scores and time."""
+"""`compare`: several methods on one model and one data set, by accuracy, evidence and time."""
 
 import math
 import time
@@ -47,28 +47,30 @@ def compare(
     reference: Any = "auto",
     progress: bool = True,
 ) -> Comparison:
-    """How several approximations of one posterior differ from a reference; print the result.
+    """Compare several approximations of one posterior with a reference; `print` the result.
 
     Every method sees the same model of projections, f = xₙᵀθ, and works in 64 bits. A method that
-    fails has a row that says why. Its seconds leave out compiling, which is measured apart.
+    fails gets a row that says why. Its seconds do not include compiling, which is measured
+    separately.
 
     Args:
         log_likelihood: as for `power_ep`.
         inputs: as for `power_ep`.
         targets: as for `power_ep`.
-        key: randomness of draws, for the reference and for the methods that make some.
+        key: randomness of draws, for the reference and for methods that need draws.
         methods: names of functions: "power_ep", "double_loop_ep", "vmp", "averaged_ep",
             "stochastic_ep", "snep", "fit" (BB-α with a full Gaussian) and "fixed_point" (the same
-            without Monte Carlo error, but often slower). Or a dictionary from names of your own to
-            functions, each called as `function(log_likelihood, inputs, targets, prior=prior)` (and
-            `hyperparams`, if given) and returning a posterior.
+            without Monte Carlo error, but often slower). Or a dictionary from names of your choice
+            to functions that return a posterior; each is called as `function(log_likelihood,
+            inputs, targets, prior=prior)`, with `hyperparams` if given.
         alphas: powers at which each named method is run; `vmp`, the limit at 0, runs once.
         prior: as for `power_ep`.
         hyperparams: as for `power_ep`.
         test: inputs and targets of held-out rows.
         reference: "exact" (for `bb.Gaussian`); "nuts", draws by NumPyro; "importance", draws of
-            EP's posterior with importance weights; a posterior, draws of shape (draws, parameters),
-            or `bb.Reweighted` ones; or None. "auto" takes the first of the three that can be had.
+            EP's posterior with importance weights; a posterior; draws, either as an array of shape
+            (draws, parameters) or as `bb.Reweighted`; or None. "auto" takes the first of "exact",
+            "nuts" and "importance" that is available.
         progress: show a progress bar on a terminal.
 
     Raises:
@@ -101,13 +103,13 @@ def compare(
             _check_some_worked(rows)
             update(len(calls), "reference")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of EP, which is a row
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of EP, which gets its own row
                 standard = reference_row(reference, problem, held_out, for_reference)
     return Comparison(tuple(rows), standard)
 
 
 class Call(NamedTuple):
-    """A method to run: its name, its power (NaN if it does not say), and the function."""
+    """A method to run: its name, its power (NaN if it has none), and the function."""
 
     method: str
     alpha: float
@@ -124,7 +126,7 @@ def _fit(
     key: Any,
     hyperparams: Any = None,
 ) -> Posterior:
-    """BB-α by gradients, with a full Gaussian; all of it, or Ctrl-C ends the comparison."""
+    """BB-α by gradients, with a full Gaussian; Ctrl-C ends the whole comparison."""
     problem = _problem(inputs, targets, log_likelihood, prior, hyperparams)
     posterior = fit(
         log_likelihood_of(problem),
@@ -155,7 +157,7 @@ RANDOM = ("stochastic_ep", "snep", "fit")
 
 
 def _calls(methods: Any, alphas: Any, key: Key[Array, ""]) -> list[Call]:
-    """The methods that were asked for, at each power that they have.
+    """The requested methods, each at the powers that apply to it.
 
     Raises:
         ValueError: if there is no such method, or a power is not a finite number.
@@ -184,7 +186,7 @@ def _calls(methods: Any, alphas: Any, key: Key[Array, ""]) -> list[Call]:
 
 
 def _bound(function: Callable[..., Posterior], **extra: Any) -> Callable[[Problem], Posterior]:
-    """The function of a problem, whose arguments are in 64 bits."""
+    """The function as one of a problem, whose arguments are in 64 bits."""
 
     def call(problem: Problem) -> Posterior:
         given = {} if problem.hyperparams is None else {"hyperparams": problem.hyperparams}
@@ -201,7 +203,7 @@ def _problem(
 
 
 def _test_problem(test: Any, problem: Problem, *model: Any) -> Problem:
-    """The held-out rows as a problem of their own."""
+    """The held-out rows as a separate problem."""
     if not isinstance(test, tuple | list) or len(test) != 2:
         raise TypeError(f"test must be a pair of inputs and targets; got a {type(test).__name__}.")
     columns, expected = np.shape(test[0])[1:], problem.inputs.shape[1:]
@@ -213,7 +215,7 @@ def _test_problem(test: Any, problem: Problem, *model: Any) -> Problem:
 
 
 def _row(call: Call, problem: Problem, held_out: Problem | None) -> ComparisonRow:
-    """Run a method, and say what it found or why it failed."""
+    """Run a method; return a row with its result or with the reason of its failure."""
     compiling, began = Compiling(), time.perf_counter()
     try:
         posterior, remark = _quietly(call.function, problem)
@@ -237,7 +239,7 @@ def _row(call: Call, problem: Problem, held_out: Problem | None) -> ComparisonRo
 
 
 def _quietly(function: Callable[[Problem], Posterior], problem: Problem) -> tuple[Posterior, str]:
-    """The posterior when it is ready, and what would have been a warning about convergence."""
+    """The posterior once it is ready, and the text of a warning about convergence, if any."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         posterior = jax.block_until_ready(function(problem))

@@ -1,4 +1,4 @@
-"""What a comparison of methods found: one row for each, a table and a picture."""
+"""`Comparison`: the result of comparing methods, with one row for each, a table and a picture."""
 
 import dataclasses
 import math
@@ -9,16 +9,16 @@ import numpy as np
 
 from bbalpha import files
 
-NONE = "none"  # the method of a reference that is not there
+NONE = "none"  # the method of a missing reference
 ABSENT = "–"
 HEADER = ("method", "α", "mean error", "deviations", "log evidence", "held out", "seconds")
-SMALLEST = 5e-4  # mean error that is shown with three decimals
+SMALLEST = 5e-4  # smaller mean errors are shown as an order of magnitude
 PICTURES = (".png", ".pdf", ".svg")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ComparisonRow:
-    """What one method found. Numbers that it does not have are NaN.
+    """The result of one method. Numbers that it does not have are NaN.
 
     Attributes:
         method: the name of the method.
@@ -27,10 +27,10 @@ class ComparisonRow:
         deviation: the posterior standard deviation of every parameter.
         log_evidence: minus the energy, an estimate of the log-evidence of the training rows.
         held_out: the log-likelihood per held-out row, in nats; higher is better.
-        seconds: the time that the method ran, without compiling.
-        compiling: the seconds spent on compiling.
+        seconds: the run time of the method, without compiling.
+        compiling: the seconds spent compiling.
         converged: whether the method converged.
-        remark: why it failed or did not converge, or how the reference was made.
+        remark: why it failed or did not converge, or how the reference was computed.
     """
 
     method: str
@@ -46,29 +46,29 @@ class ComparisonRow:
 
     @property
     def label(self) -> str:
-        """The method and its power in words."""
+        """The method with its power, as text."""
         return self.method if math.isnan(self.alpha) else f"{self.method}, α = {self.alpha:g}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Posteriors of several methods beside a reference; `print` shows a table.
+    """Posteriors of several methods, compared with a reference; `print` shows a table.
 
     Attributes:
-        rows: one for each method and power, in the order of the arguments.
-        reference: what they are compared with; its method is "exact", "nuts", "importance",
-            "given" or, if there is none, "none".
+        rows: one row for each method and power, in the order of the arguments.
+        reference: the row of the reference; its method is "exact", "nuts", "importance", "given"
+            or, if there is no reference, "none".
     """
 
     rows: tuple[ComparisonRow, ...]
     reference: ComparisonRow
 
     def mean_errors(self, row: ComparisonRow) -> np.ndarray:
-        """How far each mean is from the reference, in posterior deviations of the reference."""
+        """The error of each mean, in posterior deviations of the reference."""
         return (row.mean - self.reference.mean) / self.reference.deviation
 
     def deviation_ratios(self, row: ComparisonRow) -> np.ndarray:
-        """Each deviation relative to the reference; above 1 means too wide."""
+        """Each posterior deviation relative to the reference; above 1 means too wide."""
         return row.deviation / self.reference.deviation
 
     def records(self) -> list[dict[str, Any]]:
@@ -76,10 +76,10 @@ class Comparison:
         return [self._record(row) for row in self.rows]
 
     def plot(self, path: str | Path) -> None:
-        """Draw the comparison and write it to a file: PNG, PDF or SVG, by its name.
+        """Draw the comparison and write it to a PNG, PDF or SVG file, according to its name.
 
         Raises:
-            ValueError: if the name ends in something else.
+            ValueError: if the name has another ending.
             ImportError: if matplotlib is not installed.
         """
         from bbalpha.message_passing.comparison_picture import figure_of
@@ -137,12 +137,12 @@ class Comparison:
         )
 
     def _remarks(self) -> list[str]:
-        """Sentences under the table: what the columns mean, and what went wrong."""
+        """Sentences below the table: the meaning of the columns, and what went wrong."""
         lines = [f"Reference: {self.reference.remark}"]
         if self.reference.method != NONE:
             lines += [
-                "Mean error: the largest, in deviations of the reference.",
-                "Deviations: relative to the reference, the smallest and the largest.",
+                "Mean error: the largest error of a mean, in deviations of the reference.",
+                "Deviations: the smallest and the largest, relative to the reference.",
             ]
         return lines + [f"{row.label}: {row.remark}" for row in self.rows if row.remark]
 
@@ -153,5 +153,5 @@ def _error(number: float) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text of a number, or a dash if it is none."""
+    """The text of a number, or a dash if it is NaN."""
     return ABSENT if "nan" in text else text

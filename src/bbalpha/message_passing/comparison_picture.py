@@ -9,7 +9,7 @@ from bbalpha.message_passing.comparison import NONE, Comparison
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, safe for color-blind readers
 STYLE: Any = {"font.size": 10.5, "axes.spines.top": False, "axes.spines.right": False}
 PANEL_WIDTH, LABEL_WIDTH, LINE_HEIGHT, MARGIN = 2.9, 1.9, 0.34, 1.3  # inches
-MANY, FAINT = 20, 0.4  # so many parameters are drawn see-through
+MANY, FAINT = 20, 0.4  # more parameters than this are drawn with this opacity
 
 
 def figure_of(comparison: Comparison) -> Any:
@@ -37,7 +37,7 @@ def figure_of(comparison: Comparison) -> Any:
 
 
 def _panels(comparison: Comparison) -> list[tuple[str, list[np.ndarray], float]]:
-    """Titles, the numbers of each row, and where the reference is; what nobody has is left out."""
+    """Panels: the title, the numbers of each row, and the reference; empty panels are left out."""
     reference = comparison.reference
 
     def numbers(name: str) -> list[np.ndarray]:
@@ -57,7 +57,7 @@ def _panels(comparison: Comparison) -> list[tuple[str, list[np.ndarray], float]]
 
 
 def _draw(axis: Any, title: str, values: list[np.ndarray], line: float) -> None:
-    """The numbers of each row on a line of its own."""
+    """Draw the numbers of each row on a separate line."""
     for place, numbers in enumerate(values):
         shown = numbers[np.isfinite(numbers)]
         axis.axhline(place, color="0.9", linewidth=0.8, zorder=0)

@@ -1,11 +1,11 @@
-"""Linear regression with Gaussian noise, in closed form: the exact answer to compare with.
+"""Linear regression with Gaussian noise, in closed form: the exact reference for `comparing`.
 
 With θ = m₀ + C z, z ~ N(0, I), r = y − X m₀ and the singular values X C = U diag(s) Vᵀ, everything
 follows from s and Uᵀr, for any noise variance σ²:
 
     z | y ~ N(V diag(s/(σ² + s²)) Uᵀr, I − V diag(s²/(σ² + s²)) Vᵀ)
 
-None of this is shared with the message-passing algorithms.
+The message-passing algorithms use none of this code, so it can serve to check them.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ from scipy.optimize import minimize_scalar
 
 from bbalpha.message_passing.projections import GaussianPrior
 
-LOG_NOISES = (-20.0, 3.0)  # log σ² relative to the mean square of r, between which to search
-FINE = 1e-10  # of that search
+LOG_NOISES = (-20.0, 3.0)  # range of the search for log σ², relative to the mean square of r
+FINE = 1e-10  # tolerance of that search
 
 Vector = Float64[np.ndarray, " entries"]
 Table = Float64[np.ndarray, "rows params"]
@@ -31,7 +31,7 @@ class LinearRegression(NamedTuple):
     directions: Float64[np.ndarray, "params rank"]  # C V
     sizes: Vector  # s²
     along: Vector  # Uᵀr
-    beyond: float  # the squared length of r outside of U
+    beyond: float  # the squared length of the part of r outside the span of U
     num_data: int
 
     @classmethod
@@ -54,7 +54,7 @@ class LinearRegression(NamedTuple):
         return float(-0.5 * (self.num_data * np.log(2 * np.pi) + log_det + squares))
 
     def likeliest_noise_variance(self) -> float:
-        """The σ² of the highest evidence."""
+        """The σ² with the highest evidence."""
         typical = (self.beyond + self.along @ self.along) / self.num_data
         found: Any = minimize_scalar(
             lambda log_noise: -self.log_evidence(typical * np.exp(log_noise)),

@@ -1,7 +1,8 @@
 """Sites of a diagonal q: a Gaussian of independent parameters per datum, O(N D) numbers.
 
-Each tilted distribution is known by the moments of its projection; the moments of every parameter
-follow from them, because given the projection the parameters are as in the cavity.
+Only the moments of the projection of each tilted distribution are computed. The moments of every
+parameter follow from them, because, given the projection, the parameters are distributed as in the
+cavity.
 """
 
 from typing import NamedTuple
@@ -31,12 +32,12 @@ class DiagonalSites(NamedTuple):
     factors: Factors
 
     def start(self) -> Natural:
-        """Sites that say nothing: q is the prior."""
+        """Empty sites, for which q is the prior."""
         zeros = jnp.zeros(self.projections.rows.shape)
         return Natural(zeros, zeros)
 
     def start_centers(self) -> Centers:
-        """Nodes placed by the prior."""
+        """Quadrature nodes placed according to the prior."""
         variance = jnp.sum(jnp.square(self.projections.rows), axis=1)
         return Centers(jnp.zeros_like(variance), jnp.sqrt(variance))
 
@@ -47,7 +48,7 @@ class DiagonalSites(NamedTuple):
     def sweep(
         self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Pass:
-        """Cavities, tilted moments and matching sites of all data at once (Section 2)."""
+        """Cavities, tilted moments and matching sites, for all data at once (Section 2)."""
         q = self.q(sites)
         is_proper = jnp.all(q.precision > 0)
         shares = jnp.max(alpha * sites.precision / q.precision[None], axis=1) / alpha
@@ -70,7 +71,7 @@ class DiagonalSites(NamedTuple):
     def energy(
         self, sites: Natural, alphas: PerDatum, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Float[Array, ""]:
-        """The power-EP energy (eq. 6), minus the log-evidence; differentiable, nodes held fixed."""
+        """The power-EP energy (eq. 6), minus the log-evidence; differentiable at fixed nodes."""
         q = self.q(sites)
         cavity = _cavities(q, sites, alphas)
         base = project(self.projections.rows, cavity)
@@ -80,7 +81,7 @@ class DiagonalSites(NamedTuple):
     def leave_one_out(
         self, sites: Natural, centers: Centers, num_nodes: int = NUM_NODES
     ) -> PerDatum:
-        """Log p(yₙ) under q without the site of datum n; NaN where that is improper."""
+        """Log p(yₙ) under q without the site of datum n; NaN where that cavity is improper."""
         cavity = _cavities(self.q(sites), sites, jnp.ones(len(sites.shift)))
         is_proper = jnp.all(cavity.precision > 0, axis=1)
         base = project(self.projections.rows, cavity)
@@ -100,7 +101,7 @@ def diagonal_distribution(projections: Projections, q: Natural) -> DiagonalGauss
 
 
 def project(rows: Float[Array, "data params"], cavity: Natural) -> Natural:
-    """The Gaussian of each projection under independent parameters, one row of them per datum."""
+    """The Gaussian of each projection, given independent parameters, one row of them per datum."""
     variance = jnp.sum(jnp.square(rows) / cavity.precision, axis=1)
     mean = jnp.sum(rows * cavity.mean, axis=1)
     return Natural(1 / variance, mean / variance)
@@ -122,7 +123,7 @@ def moments_of_params(
 def _gap(
     q: Natural, matched: Natural, exists: Bool[Array, " data"]
 ) -> Float[Array, "two data params"]:
-    """How far the matched moments are from those of q, in units of q; zero where there are none."""
+    """The distance of matched moments from those of q, in units of q; zero where there are none."""
     in_deviations = (matched.mean - q.mean[None]) * jnp.sqrt(q.precision)[None]
     in_logs = jnp.log(q.precision[None] / matched.precision)
     return jnp.where(exists[None, :, None], jnp.stack([in_deviations, in_logs]), 0.0)

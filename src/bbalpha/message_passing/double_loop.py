@@ -48,9 +48,9 @@ def double_loop_ep(
     """The fixed point of power EP with a full q, found by a double loop whose energy always falls.
 
     The inner loop maximizes the energy over the sites, which is a concave problem; the outer loop
-    minimizes over q (Appendix A; Heskes & Zoeter 2002; Opper & Winther 2005). It is many times
-    slower than `power_ep`, which calls it where sweeps fail. `info.energies` has one energy per
-    outer step. Newton's equations are solved directly up to 1,000 rows.
+    minimizes over q (Appendix A; Heskes & Zoeter 2002; Opper & Winther 2005). This is many times
+    slower than `power_ep`, which uses it if sweeps fail. `info.energies` has one energy per outer
+    step. Newton's equations are solved directly up to 1,000 rows.
 
     Args:
         log_likelihood: as for `power_ep`.
@@ -95,7 +95,7 @@ def double_loop_ep(
 
 
 def double_loop(problem: Problem, alpha: Array, settings: Settings, dtype: str) -> Found:
-    """The result of the double loop, in the caller's precision; call it with 64 bits."""
+    """The result of the double loop, in the caller's precision; call this with 64 bits."""
     return run(double_loop_program, problem, alpha, settings, dtype)
 
 

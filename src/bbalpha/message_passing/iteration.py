@@ -1,8 +1,9 @@
 """The loop of power EP: sweeps with automatic damping, and why it ended.
 
-All sites move together towards those that match the tilted moments. The step grows while successive
-sweeps agree in direction and shrinks when they turn around or q becomes improper. Convergence is
-judged by how far tilted moments are from those of q, which no damping makes look smaller.
+All sites move together towards the sites that match the tilted moments. The step grows while
+successive sweeps agree in direction, and shrinks when they reverse or q becomes improper.
+Convergence is judged by the distance of the tilted moments from those of q, which damping does not
+affect.
 """
 
 from collections.abc import Callable
@@ -15,23 +16,23 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from bbalpha.message_passing.sites import Pass
 from bbalpha.message_passing.tilted import Centers
 
-GROW, SHRINK = 1.25, 0.6  # of the step, when sweeps agree in direction or turn around
+GROW, SHRINK = 1.25, 0.6  # factors on the step when sweeps agree in direction or reverse
 AGREE, TURN = 0.2, -0.2  # cosine of the angle between successive gaps
 SMALLEST_STEP = 1e-4
 ROUNDING = 1e-12  # of moments
-WARM_SWEEPS = 10  # at α = 1 before the first at a negative α, whose cavities need sites
+WARM_SWEEPS = 10  # at α = 1 before sweeps at a negative α, whose cavities need sites
 
 
 @runtime_checkable
 class Family(Protocol):
-    """What the loop asks of a family of sites."""
+    """What the loop needs of a family of sites."""
 
     def start(self) -> Any:
-        """Sites that say nothing."""
+        """Empty sites."""
         ...
 
     def start_centers(self) -> Centers:
-        """Where quadrature nodes are placed first."""
+        """The initial places of quadrature nodes."""
         ...
 
     def sweep(self, sites: Any, alpha: Array, centers: Centers, num_nodes: int) -> Pass:
@@ -40,7 +41,7 @@ class Family(Protocol):
 
 
 class Settings(NamedTuple):
-    """What a run of sweeps needs to know; `step` is fixed if it is positive."""
+    """The settings of a run of sweeps; a positive `step` is kept fixed."""
 
     max_sweeps: int
     num_nodes: int
@@ -49,7 +50,7 @@ class Settings(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Per sweep: the energy, the largest gap between moments, and how many sites were skipped."""
+    """Per sweep: the energy, the largest gap between moments, and the number of skipped sites."""
 
     energies: Float[Array, " sweeps"]
     gaps: Float[Array, " sweeps"]
@@ -57,7 +58,7 @@ class Trace(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the next sweep needs; `accepted` is the last pass whose q was proper."""
+    """The state that the next sweep needs; `accepted` is the last pass with a proper q."""
 
     sites: Any
     accepted: Pass
@@ -69,7 +70,7 @@ class State(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Where the sweeps ended."""
+    """The result of the sweeps."""
 
     sites: Any
     last: Pass
@@ -110,7 +111,7 @@ def iterate(family: Family, alpha: Array, settings: Settings) -> Outcome:
         return budget & ~state.converged & (state.step > SMALLEST_STEP)
 
     sites, centers, zero = family.start(), family.start_centers(), jnp.array(0)
-    # The loop is compiled once, for the first sweep too: before it, nothing has been accepted.
+    # The loop is compiled once and also does the first sweep, before which nothing is accepted.
     nothing = zeros_like_result(sweep_at, sites, centers, zero)
     nothing = nothing._replace(target=sites, centers=centers)
     step = jnp.where(settings.step > 0, settings.step, 1.0)
@@ -137,9 +138,10 @@ def select(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
 
 
 def mismatch(found: Pass) -> Float[Array, ""]:
-    """The largest gap between moments of tilted distributions and q, had all powers been 1.
+    """The largest gap between the moments of tilted distributions and q, as if all powers were 1.
 
-    A tilted distribution of small power differs little from q, whatever the sites are.
+    The tilted distribution for a small power differs little from q, whatever the sites are, so its
+    gap must be scaled up.
     """
     powers = jnp.minimum(jnp.abs(found.alpha), 1.0)
     powers = powers.reshape(1, -1, *(1,) * (found.gap.ndim - 2))
@@ -147,7 +149,7 @@ def mismatch(found: Pass) -> Float[Array, ""]:
 
 
 def _least_gap(alpha: Array, tolerance: Array) -> Array:
-    """The tolerance, or what rounding leaves of a gap at small powers."""
+    """The tolerance or, at small powers, the gap that is due to rounding."""
     return jnp.maximum(tolerance, ROUNDING / jnp.minimum(jnp.abs(alpha), 1.0))
 
 
@@ -159,7 +161,7 @@ def _next_step(state: State, found: Pass, is_fine: Array, fixed: Array) -> Float
     factor = jnp.where(cosine > AGREE, GROW, jnp.where(cosine < TURN, SHRINK, 1.0))
     factor = jnp.where(jnp.max(jnp.abs(new)) > 2 * jnp.max(jnp.abs(old)), SHRINK, factor)
     adapted = jnp.where(is_fine, jnp.minimum(factor * state.step, 1.0), 0.5 * state.step)
-    # A step that was asked for is kept; an improper q then ends the run.
+    # A fixed step never changes; an improper q then ends the run.
     return jnp.where(fixed > 0, jnp.where(is_fine, fixed, 0.0), adapted)
 
 

@@ -1,14 +1,14 @@
 """EP as a min-max problem (Appendix A), solved so that the energy falls at every outer step.
 
-With γₙ the marginals of the projections, in natural parameters, and cavities γₙ − α λₙ,
+Let γₙ be the marginals of the projections, in natural parameters, and γₙ − α λₙ the cavities. Then
 
     E(γ, λ) = − log Z_q(λ) − (1/α) Σₙ [log ∫ pₙ^α exp(s·(γₙ − α λₙ)) − log Z(γₙ)]
 
-is concave in the sites λ. The inner loop maximizes over them by Newton steps; there the moments of
-q and of the tilted distributions agree. What the maximum adds to Σ log Z(γₙ)/α is concave in γ, so
-setting γ to those moments (the outer step) lowers the energy (Heskes & Zoeter 2002; Opper & Winther
-2005). The start is q of variational message passing: from the prior, whose marginals are wide, the
-maximum may lie where cavities cease to be proper.
+is concave in the sites λ. The inner loop maximizes over λ by Newton steps; at the maximum, the
+moments of q and of the tilted distributions agree. The maximum minus Σ log Z(γₙ)/α is concave in γ,
+so setting γ to those moments (the outer step) lowers the energy (Heskes & Zoeter 2002; Opper &
+Winther 2005). The start is the q of variational message passing: with the wide marginals of the
+prior, the maximum could lie where cavities are improper.
 """
 
 from typing import NamedTuple
@@ -23,15 +23,15 @@ from bbalpha.message_passing.tilted import Centers, Natural, PerDatum, Tilted, t
 
 MOST_INNER_STEPS = 300
 SMALLEST_STEP = 1e-9
-DENSE = 1000  # sites up to which Newton's equations are solved directly
-INNER_SHARE = 2.0  # times the outer tolerance, to which the inner loop converges
-INNER_GAP = 1e-5  # posterior deviations, at most, for an energy to count
+DENSE = 1000  # most sites for which Newton's equations are solved directly
+INNER_SHARE = 2.0  # tolerance of the inner loop, relative to that of the outer loop
+INNER_GAP = 1e-5  # posterior deviations; with a larger gap, an energy does not count
 FASTER, MOST_FAST, SLOWEST = 1.3, 30.0, 1e-3  # outer steps, relative to the safe one
 ROUNDING = 1e-12  # relative; of energies
 
 
 class Inner(NamedTuple):
-    """The state of the inner loop: the best sites so far, and the step that is tried from them."""
+    """The state of the inner loop: the best sites so far, and the step to try from them."""
 
     sites: Natural
     tilted: Tilted
@@ -50,7 +50,7 @@ class Outer(NamedTuple):
     centers: Centers
     energy: Float[Array, ""]
     marginal: Natural
-    safe: Natural  # where the safe outer step leads
+    safe: Natural  # the result of the safe outer step
     speed: Float[Array, ""]
     energies: Float[Array, " steps"]
     num_steps: Int[Array, ""]
@@ -67,7 +67,7 @@ class MinMax(NamedTuple):
     def at(
         self, sites: Natural, marginal: Natural, centers: Centers
     ) -> tuple[Float[Array, ""], Tilted, Centers]:
-        """E(γ, λ), NaN where it is not defined, and the tilted distributions."""
+        """E(γ, λ), or NaN where it is not defined, and the tilted distributions."""
         base = Natural(
             *(whole - self.alpha * site for whole, site in zip(marginal, sites, strict=True))
         )
@@ -80,8 +80,8 @@ class MinMax(NamedTuple):
     def newton(self, sites: Natural, tilted: Tilted) -> Natural:
         """A Newton step of the sites: differences of moments over covariances of statistics.
 
-        The statistics are −½g² and g. Those of tilted distributions enter with the covariances of
-        a Gaussian of the same mean and variance.
+        The statistics are −½g² and g. For tilted distributions, their covariances are those of a
+        Gaussian with the same mean and variance.
         """
         half, mean = self.family.half_and_mean(sites)
         variance = jnp.sum(jnp.square(half), axis=0)
@@ -102,7 +102,7 @@ class MinMax(NamedTuple):
 def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> Outer:
     """Outer steps from given sites until the moments of γ and of the tilted distributions agree.
 
-    Steps beyond the safe one are tried too, and taken back if the energy does not fall.
+    Steps longer than the safe one are tried too, and undone if the energy does not fall.
     """
     alpha = problem.alpha
 
@@ -114,7 +114,7 @@ def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> 
         tilted = inner.tilted
         gaps = moment_gap(marginal, tilted.mean, tilted.variance, tilted.exists)
         allowed = state.energy + ROUNDING * jnp.abs(inner.value)
-        # Short of its maximum the inner loop would show an energy that is too low.
+        # Before it reaches the maximum, the inner loop shows an energy that is too low.
         is_lower = (inner.value <= allowed) & (inner.gap <= INNER_GAP)
         is_lower &= jnp.all(marginal.precision > 0)
         precision = 1 / tilted.variance
@@ -143,7 +143,7 @@ def solve(problem: MinMax, start: Natural, max_steps: int, tolerance: Array) -> 
 
 
 def _first_outer(problem: MinMax, sites: Natural, max_steps: int) -> Outer:
-    """The state before the first outer step, which leaves γ as it is."""
+    """The state before the first outer step, which does not change γ."""
     marginal = problem.family.moments(sites).marginal
     return Outer(
         sites=sites,
@@ -161,7 +161,7 @@ def _first_outer(problem: MinMax, sites: Natural, max_steps: int) -> Outer:
 def _inner_loop(
     problem: MinMax, sites: Natural, marginal: Natural, centers: Centers, tolerance: Array
 ) -> Inner:
-    """The sites that maximize the energy for fixed γ: Newton steps, halved until they raise it."""
+    """The sites that maximize the energy at fixed γ: Newton steps, halved until they raise it."""
 
     def body(state: Inner) -> Inner:
         sites = jax.tree.map(
@@ -171,7 +171,7 @@ def _inner_loop(
         is_higher = value > state.value
         q = problem.family.moments(sites).marginal
         gap = jnp.max(jnp.abs(moment_gap(q, tilted.mean, tilted.variance, tilted.exists)))
-        # Energies may agree to rounding while moments still improve.
+        # Energies may agree up to rounding while moments still improve.
         is_equal = jnp.abs(value - state.value) <= ROUNDING * jnp.abs(value)
         is_better = is_higher | (is_equal & (gap < state.gap))
         found = Inner(
@@ -205,7 +205,7 @@ def _inner_loop(
 
 
 def _covariances(covariance: Array, mean: Array, other: Array) -> tuple[Array, Array, Array]:
-    """Of −½g² with −½h², of −½g² with h, and of g with h, for Gaussian g and h."""
+    """Covariances of −½g² and −½h², of −½g² and h, and of g and h, for Gaussian g and h."""
     return (
         0.5 * jnp.square(covariance) + mean * other * covariance,
         -mean * covariance,

@@ -1,4 +1,4 @@
-"""Compiled programs of message passing: in 64 bits whatever the flag, compiled quickly."""
+"""Compiled programs of message passing: always in 64 bits, and compiled quickly."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +18,12 @@ def run(function: Callable, *args: Any) -> Any:
 
 @contextmanager
 def in_double_precision() -> Iterator[None]:
-    """64-bit numbers, whatever the global flag of jax says."""
+    """A context with 64-bit numbers, whatever jax's global setting is."""
     with jax.enable_x64(True):
         yield
 
 
 @cache
 def _program(function: Callable, is_inside: bool) -> Callable:
-    jit: Callable = eqx.filter_jit  # whose annotations do not mention the settings of `jax.jit`
+    jit: Callable = eqx.filter_jit  # its annotations lack the settings of `jax.jit`
     return jit(function, compiler_options=None if is_inside else compiler_options(is_rare=True))

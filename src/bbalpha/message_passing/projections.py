@@ -1,8 +1,8 @@
 """The projections f = xₙᵀθ of the parameters, in coordinates where the prior is standard.
 
-θ = m₀ + C z with Σ₀ = C Cᵀ and z ~ N(0, I). If there are fewer rows than columns, the data see z
-only through u = Qᵀz, with Q an orthonormal basis of the rows of X C; then all work is on N numbers
-and no D × D matrix is made. Either way f = X m₀ + L u with u ~ N(0, I).
+θ = m₀ + C z with Σ₀ = C Cᵀ and z ~ N(0, I). If there are fewer rows than columns, the data depend
+on z only through u = Qᵀz, where Q is an orthonormal basis of the rows of X C; then all work is on N
+numbers, without any D × D matrix. Either way, f = X m₀ + L u with u ~ N(0, I).
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ SYMMETRY = 1e-6  # relative; a covariance matrix may differ from its transpose b
 
 
 class GaussianPrior(eqx.Module):
-    """A Gaussian N(m₀, C Cᵀ); `factor` is the diagonal of C, or C itself, lower triangular."""
+    """A Gaussian N(m₀, C Cᵀ); `factor` is the diagonal of C, or a lower-triangular C itself."""
 
     mean: Float[Array, " params"]
     factor: Float[Array, " params"] | Float[Array, "params params"]
@@ -50,7 +50,7 @@ class GaussianPrior(eqx.Module):
 
 
 class Projections(eqx.Module):
-    """L and X m₀ in f = X m₀ + L u; `basis` is Q, or None where u is z itself."""
+    """L and X m₀ in f = X m₀ + L u; `basis` is Q, or None if u is z itself."""
 
     rows: Float[Array, "data dims"]
     offset: Float[Array, " data"]
@@ -61,7 +61,7 @@ class Projections(eqx.Module):
     def of(
         cls, inputs: Float[Array, "data params"], prior: GaussianPrior, is_reduced: bool = True
     ) -> "Projections":
-        """The projections of a table of inputs, on the smaller of rows and columns if reduced."""
+        """The projections of a table of inputs, in the smaller number of dimensions if reduced."""
         whitened = prior.whiten(inputs)
         num_data, size = whitened.shape
         basis = None
@@ -102,7 +102,7 @@ def lower_factor(factor: Float[Array, "params params"]) -> Float[Array, "params 
 
 
 def gaussian_prior(prior: Any, size: int) -> GaussianPrior:
-    """The prior that was given as deviations, a covariance matrix or a Gaussian."""
+    """The prior, from deviations, a covariance matrix or a Gaussian."""
     if isinstance(prior, FullGaussian):
         return GaussianPrior(prior.mean, prior.cholesky)
     if isinstance(prior, DiagonalGaussian):
@@ -112,7 +112,7 @@ def gaussian_prior(prior: Any, size: int) -> GaussianPrior:
 
 
 def check_prior(prior: Any, size: int) -> None:
-    """Raise unless it is a prior; values that are traced cannot be checked.
+    """Raise unless `prior` is valid; traced values cannot be checked.
 
     Raises:
         ValueError: if a shape is wrong, a deviation is not positive and finite, or a covariance

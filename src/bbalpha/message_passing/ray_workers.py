@@ -1,8 +1,8 @@
 """Workers of SNEP as Ray actors: each holds its part of the data on some machine of a cluster.
 
-What changes in a worker travels with every call: the site, where the chains are, and the key. An
-actor that dies is started again by Ray with its data, takes the call again, and the result has the
-same bits as if it had not died.
+The changing state of a worker (its site, its chains and its key) is sent with every call. If an
+actor dies, Ray restarts it with its data and repeats the call, so the result has the same bits as
+if it had not died.
 """
 
 import importlib
@@ -15,10 +15,10 @@ MAX_RESTARTS = 3
 
 
 class RayWorker:
-    """What stands for a worker in the server's process.
+    """The server's stand-in for a worker that runs in a Ray actor.
 
-    `bb.snep(..., place=RayWorker)` makes one for each part of the data, in the Ray cluster that
-    `ray.init` has joined; with `functools.partial` you set options. The extra `ray` installs Ray.
+    `bb.snep(..., place=RayWorker)` creates one for each part of the data, in the Ray cluster that
+    `ray.init` has joined; use `functools.partial` to set options. The extra `ray` installs Ray.
 
     Attributes:
         actor: Ray's handle of the actor.
@@ -28,9 +28,9 @@ class RayWorker:
         """Start an actor and hand the worker over to it.
 
         Args:
-            worker: The worker, whose data travel to the actor once.
-            max_restarts: How often Ray starts a dead actor again and repeats the call that it did
-                not answer; −1 for always.
+            worker: The worker; its data are sent to the actor once.
+            max_restarts: How many times Ray restarts a dead actor and repeats the call that it did
+                not answer; −1 for no limit.
             options: Further options of the actor, such as `num_cpus` or `runtime_env`.
 
         Raises:
@@ -46,11 +46,11 @@ class RayWorker:
         self.actor: Any = ray.remote(Seat).options(**limits, **options).remote(worker)
 
     def site(self) -> Message:
-        """The worker's present site."""
+        """The worker's current site."""
         return self._state.site
 
     def update(self, q: Message, step: float) -> Message:
-        """The worker's site after one step, given what the server holds."""
+        """The worker's site after one step, given the server's q."""
         self._state = self._ray.get(self.actor.update.remote(self._state, q, step))
         return self._state.site
 

@@ -1,9 +1,9 @@
-"""What methods are compared with: the exact posterior, or draws of it.
+"""References that methods are compared with: the exact posterior, or draws of it.
 
-With Gaussian noise the posterior is known in closed form. Otherwise draws come from NUTS, by
-NumPyro if it is installed, or from EP's posterior with importance weights, whose k̂ says whether
-they can be trusted. Weights also give the evidence; for NUTS they are those of a Gaussian with the
-moments of its draws.
+With Gaussian noise, the posterior has a closed form. Otherwise, draws come from NUTS, if NumPyro is
+installed, or from EP's posterior with importance weights, whose k̂ tells whether they can be
+trusted. Weights also give the evidence; for NUTS, they are those of a Gaussian with the moments of
+its draws.
 """
 
 import dataclasses
@@ -42,10 +42,10 @@ from bbalpha.reweighting import Reweighted
 KINDS = ("auto", "exact", "nuts", "importance")
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 4, 500, 1000
 HIGHEST_R_HAT = 1.01  # Vehtari et al., 2021
-DENSE = 100  # parameters up to which NUTS learns all of their correlations
-MOST_WEIGHTED, FEWEST_WEIGHTED = 2**14, 2**12  # draws with importance weights,
-DRAWS_TIMES_SIZE = 2**26  # fewer of them for many rows or parameters
-WIDER = 1.1  # times the deviations of a proposal: posteriors have heavier tails than a Gaussian
+DENSE = 100  # most parameters for which NUTS learns all correlations
+MOST_WEIGHTED, FEWEST_WEIGHTED = 2**14, 2**12  # draws with importance weights;
+DRAWS_TIMES_SIZE = 2**26  # there are fewer for many rows or parameters
+WIDER = 1.1  # factor on the deviations of a proposal, because posteriors have heavier tails
 
 Draw = Float64[np.ndarray, "draws params"]
 
@@ -53,7 +53,7 @@ Draw = Float64[np.ndarray, "draws params"]
 def reference_row(
     asked: Any, problem: Problem, held_out: Problem | None, key: Key[Array, ""]
 ) -> ComparisonRow:
-    """The reference that was asked for, timed; call it in a context with 64 bits.
+    """The requested reference, timed; call this in a context with 64 bits.
 
     Args:
         asked: one of `KINDS`, a posterior, reweighted draws, an array of draws, or None.
@@ -79,13 +79,13 @@ def reference_row(
 
 
 def absent(problem: Problem, reason: str) -> ComparisonRow:
-    """A reference that says nothing except why it is not there."""
+    """The row of a missing reference, with the reason why it is missing."""
     nothing = np.full(problem.inputs.shape[1], math.nan)
     return _row(NONE, (nothing, nothing), math.nan, math.nan, reason, converged=False)
 
 
 def log_likelihood_of(problem: Problem) -> Callable[[Array, tuple[Array, Any]], Array]:
-    """The log-likelihood as `fit` takes it: a function of the parameters and a batch of rows."""
+    """The log-likelihood in the form for `fit`: a function of parameters and a batch of rows."""
 
     def log_likelihood(params: Array, batch: tuple[Array, Any]) -> Array:
         inputs, targets = batch
@@ -138,7 +138,7 @@ def _exact(problem: Problem, held_out: Problem | None) -> ComparisonRow:
 
 
 def _nuts(problem: Problem, held_out: Problem | None, key: Key[Array, ""]) -> ComparisonRow:
-    """Draws by NumPyro, and the evidence by weights."""
+    """Draws from NUTS by NumPyro, and the evidence from importance weights."""
     for_chains, for_weights = jax.random.split(key)
     chains, r_hat, size = _chains(problem, for_chains)
     draws = chains.reshape(-1, chains.shape[-1])
@@ -159,9 +159,9 @@ def _nuts(problem: Problem, held_out: Problem | None, key: Key[Array, ""]) -> Co
 
 
 def _chains(problem: Problem, key: Key[Array, ""]) -> tuple[np.ndarray, float, float]:
-    """Draws of shape (chains, draws, parameters), the largest R-hat and the smallest size.
+    """Draws of shape (chains, draws, parameters), the largest R-hat, the smallest effective size.
 
-    NUTS moves in coordinates where the prior is standard.
+    NUTS runs in coordinates in which the prior is standard.
     """
     from numpyro.diagnostics import (  # pyright: ignore[reportMissingImports]
         effective_sample_size,
@@ -178,7 +178,7 @@ def _chains(problem: Problem, key: Key[Array, ""]) -> tuple[np.ndarray, float, f
         return 0.5 * jnp.sum(jnp.square(z)) - jnp.sum(fits)
 
     for_start, for_chains = jax.random.split(key)
-    # So that projections start about as far out as the prior says, for any number of columns.
+    # Scaled so that the spread of initial projections does not grow with the number of columns.
     start = jax.random.normal(for_start, (NUM_CHAINS, size)) / math.sqrt(size)
     kernel = NUTS(potential_fn=energy, dense_mass=size <= DENSE)
     with jax.numpy_rank_promotion("allow"):
@@ -240,8 +240,8 @@ def _corrected(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Means and deviations, and the Monte Carlo error of the means in deviations.
 
-    The moments of q are known. Weights only estimate what differs from them, so that the noise of
-    the draws cancels if q is close to the posterior.
+    The moments of q are known exactly. The weights estimate only the difference from them, so the
+    noise of the draws cancels if q is close to the posterior.
     """
     center = np.asarray(proposal.q.mean)
     centered, excess = draws - center, weights - 1 / len(weights)
@@ -258,7 +258,7 @@ def _log_ratios(
     """The logarithms of importance ratios, and the k̂ of their tail."""
     share = DRAWS_TIMES_SIZE // max(problem.inputs.shape)
     num_draws = min(MOST_WEIGHTED, max(FEWEST_WEIGHTED, share))
-    fixed = dataclasses.replace(proposal, hyperparams=None)  # the log-likelihood holds them
+    fixed = dataclasses.replace(proposal, hyperparams=None)  # they are in the log-likelihood
     data = (problem.inputs, problem.targets)
     ratios = log_importance_ratios(
         Draws.of(fixed, log_likelihood_of(problem), data, key, num_draws)
@@ -276,7 +276,7 @@ def _gaussian(problem: Problem, mean: np.ndarray, covariance: np.ndarray) -> Pos
 
 
 def _given(reference: Any, problem: Problem, held_out: Problem | None) -> ComparisonRow:
-    """A reference of the user's own."""
+    """A reference provided by the user."""
     words = "given."
     if isinstance(reference, Posterior):
         _check_size(np.shape(reference.q.mean), problem)

@@ -1,4 +1,4 @@
-"""From sites to the library's `Posterior`, in the precision of the caller, and to messages."""
+"""From the result of a compiled method to the library's `Posterior`, in the caller's precision."""
 
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ from bbalpha.posterior import FitInfo, Posterior
 
 
 class Found(NamedTuple):
-    """What the compiled part of a method returns, arrays only.
+    """The result of the compiled part of a method, which consists of arrays only.
 
     `traces` holds the energy and the number of skipped sites per sweep; entries from `num_sweeps`
-    on mean nothing.
+    on are unused.
     """
 
     q: Distribution
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def caller_dtype() -> str:
-    """The floating-point type of a caller: 32 bits, unless 64 are switched on."""
+    """The floating-point type of the caller: 32 bits, unless jax is set to 64."""
     return str(jnp.result_type(float))
 
 
@@ -54,7 +54,7 @@ def posterior_of(
     seconds: float,
     stopped: str,
 ) -> Posterior:
-    """The posterior, in the caller's precision; call it outside of the 64-bit context."""
+    """The posterior, in the caller's precision; call this outside the 64-bit context."""
     dtype = jnp.dtype(caller_dtype())
     size = problem.inputs.shape[1]
     return Posterior(
@@ -87,7 +87,7 @@ def info_of(found: Found, seconds: float, stopped: str) -> FitInfo:
 
 
 def is_traced(found: Found) -> bool:
-    """Whether the result is inside a trace, so that nothing can be decided by it."""
+    """Whether the result is traced, so that no decision can depend on it."""
     return isinstance(found.num_sweeps, Tracer)
 
 

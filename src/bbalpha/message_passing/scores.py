@@ -19,9 +19,9 @@ NARROWEST = 1e-12  # variance of a projection, so that its precision is finite
 
 
 def scores_under(q: Distribution, rows: Problem) -> Float64[np.ndarray, " rows"]:
-    """Log ∫ p(yₙ|f) q(f) df for every row, with f = xₙᵀθ; call it in a context with 64 bits.
+    """Log ∫ p(yₙ|f) q(f) df for every row, with f = xₙᵀθ; call this in a context with 64 bits.
 
-    Integrals are over one number each, by quadrature or in closed form: no draws.
+    The integrals are one-dimensional: by quadrature or in closed form, without draws.
     """
     return np.asarray(run(_scores_program, q, rows))
 
@@ -31,7 +31,7 @@ def scores_of_draws(
     weights: Float64[np.ndarray, " draws"],
     rows: Problem,
 ) -> Float64[np.ndarray, " rows"]:
-    """Log Σₖ wₖ p(yₙ|xₙᵀθₖ) for every row; call it in a context with 64 bits."""
+    """Log Σₖ wₖ p(yₙ|xₙᵀθₖ) for every row; call this in a context with 64 bits."""
     inputs, found = np.asarray(rows.inputs), []
     size = max(1, ROWS_TIMES_DRAWS // len(draws))
     for start in range(0, len(inputs), size):
@@ -59,7 +59,7 @@ def _factors(rows: Problem, targets: Any, num_rows: int) -> Factors:
 def _projected_variance(
     q: Distribution, inputs: Float[Array, "rows params"]
 ) -> Float[Array, " rows"]:
-    """The variance of xₙᵀθ, without a matrix of all parameters where q has none."""
+    """The variance of xₙᵀθ; forms no covariance matrix unless q has one."""
     match q:
         case DiagonalGaussian() | CappedGaussian():
             return jnp.square(inputs) @ q.variance

@@ -1,4 +1,4 @@
-"""Sites updated one after the other: each sees the q that the ones before it made."""
+"""Sites updated one after the other: each update uses the q that results from the previous one."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from bbalpha.message_passing.sites import FullSites, Pass, cavities, keep_proper
 from bbalpha.message_passing.tilted import NUM_NODES, Centers, Natural, tilted_moments
 from bbalpha.message_passing.triangular import inverse_of
 
-LEAST_GROWTH = 1e-6  # of the precision along a projection, below which an update is skipped
+LEAST_GROWTH = 1e-6  # of the precision along a projection; with less, an update is skipped
 
 
 class _Sequence(NamedTuple):
@@ -27,17 +27,17 @@ class SequentialSites(NamedTuple):
     parallel: FullSites
 
     def start(self) -> Natural:
-        """Sites that say nothing: q is the prior."""
+        """Empty sites, for which q is the prior."""
         return self.parallel.start()
 
     def start_centers(self) -> Centers:
-        """Nodes placed by the prior."""
+        """Quadrature nodes placed according to the prior."""
         return self.parallel.start_centers()
 
     def sweep(
         self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Pass:
-        """The gaps and energy of given sites, and the sites after each was visited once."""
+        """The gaps and the energy of the given sites, and the sites after one visit to each."""
         found = self.parallel.sweep(sites, alpha, centers, num_nodes)
         visited = self._visit_all(sites, alpha, found.centers, num_nodes)
         return found._replace(target=visited)

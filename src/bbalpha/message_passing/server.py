@@ -1,4 +1,7 @@
-"""Stochastic natural-gradient EP: a server that holds q, and workers that hold data and sites."""
+"""Stochastic natural-gradient EP: a server that holds q, and workers that hold data and sites.
+
+`workers` has the workers, `ray_workers` their counterparts on other machines.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,8 +32,8 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 0.02  # posterior deviations
 FEWEST_ROUNDS = 40
-STEP = 0.5  # half of the way to matching moments, as all sites move at once
-CONSTANT_ROUNDS = 20  # after which steps shrink as 1/round
+STEP = 0.5  # share of the way to matching moments; not all of it, because all sites move at once
+CONSTANT_ROUNDS = 20  # after these, steps shrink as 1/round
 
 
 def snep(
@@ -50,29 +53,30 @@ def snep(
 ) -> Posterior:
     """The posterior of stochastic natural-gradient EP, with one site per part of the data.
 
-    Rows are dealt to workers. In each round the server sends q to all of them; each draws from its
-    tilted distribution, which has the likelihood of all its rows, by Markov chains, and moves its
-    site by a natural-gradient step; q becomes the prior times the sites. The result is the average
-    over the last half of the rounds. SNEP has no energy that could be computed: `posterior.energy`
-    is NaN.
+    The rows are divided among workers. In each round, the server sends q to all of them. Each
+    worker draws from its tilted distribution, which has the likelihood of all its rows, by Markov
+    chains, and moves its site by a natural-gradient step. The new q is the prior times all sites.
+    The result is the average over the last half of the rounds. The energy of SNEP cannot be
+    computed, so `posterior.energy` is NaN.
 
-    Hasenclever et al. (2017) take gradient steps in the geometry of each site; here they are in
-    that of q (So & Turner 2024), which needs far fewer rounds and no site that is proper by itself.
+    Hasenclever et al. (2017) take gradient steps in the geometry of each site. Here, steps are in
+    the geometry of q (So & Turner 2024), which needs far fewer rounds, and sites need not be
+    proper.
 
     Args:
         log_likelihood: as for `power_ep`.
         inputs: as for `power_ep`.
         targets: as for `power_ep`.
         key: randomness of the parts and of the chains.
-        num_workers: how many parts.
+        num_workers: number of parts of the data, with one worker each.
         prior: as for `power_ep`.
         alpha: the power, any number except 0.
         hyperparams: as for `power_ep`.
         num_draws: draws per chain, worker and round; there are 64 chains.
-        tolerance: how far, in posterior deviations, the average full step of the last half of the
-            rounds may lead at the end.
+        tolerance: the largest average full step over the last half of the rounds that counts as
+            converged, in posterior deviations.
         max_rounds: the most rounds.
-        place: puts a worker elsewhere and returns what stands for it here, for example
+        place: moves a worker elsewhere and returns a stand-in for it, for example
             `bbalpha.message_passing.ray_workers.RayWorker`. The result is the same.
 
     Raises:
@@ -101,7 +105,7 @@ def snep(
     if place is None:
         q, num_rounds, converged = serve(workers, max_rounds, tolerance)
     else:
-        with ThreadPoolExecutor(num_workers) as pool:  # so that all of them work at once
+        with ThreadPoolExecutor(num_workers) as pool:  # so that all workers run at once
             placed = [place(worker) for worker in workers]
             q, num_rounds, converged = serve(placed, max_rounds, tolerance, pool.map)
     with in_double_precision():
@@ -118,7 +122,7 @@ def snep(
 def local_workers(
     problem: Problem, num_workers: int, alpha: float, num_draws: int, key: Key[Array, ""]
 ) -> list[LocalWorker]:
-    """Workers in this process, with random parts of the data and sites that say little."""
+    """Workers in this process, with random parts of the data and almost empty sites."""
     for_parts, *for_workers = jax.random.split(key, num_workers + 1)
     rows = np.asarray(jax.random.permutation(for_parts, problem.num_data))
     workers: list[LocalWorker] = []
@@ -126,7 +130,7 @@ def local_workers(
         data = (problem.inputs, problem.targets)
         inputs, targets = jax.tree.map(lambda leaf, part=part: leaf[part], data)
         model = (problem.log_likelihood, inputs, targets, problem.prior_argument)
-        # A diagonal problem keeps its projections unreduced: workers meet in the same coordinates.
+        # A diagonal problem does not reduce projections, so that workers share coordinates.
         share = Problem(*model, problem.hyperparams, is_diagonal=True, is_traced=False)
         workers.append(LocalWorker(share, num_workers, alpha, num_draws, own))
     return workers
@@ -135,13 +139,13 @@ def local_workers(
 def serve(
     workers: Sequence[Worker], max_rounds: int, tolerance: float, ask: Callable = map
 ) -> tuple[Message, int, bool]:
-    """Q averaged over the last half of the rounds, how many there were, and whether it settled.
+    """The average q over the last half of the rounds, their number, and whether q converged.
 
     Args:
         workers: The workers.
         max_rounds: The most rounds.
         tolerance: As for `snep`.
-        ask: Applies a function to all workers, as `map` does, perhaps at once.
+        ask: Applies a function to all workers, like `map`, perhaps in parallel.
 
     Raises:
         ValueError: if a site is not finite.
@@ -179,7 +183,7 @@ def _average(messages: Sequence[Message]) -> Message:
 
 
 def _length(change: Message, q: Message) -> float:
-    """The largest change of means and log-deviations, in deviations of q, to first order."""
+    """The largest change of a mean (in deviations of q) or a log-deviation, to first order."""
     covariance = np.linalg.inv(q.precision)
     variances = np.diag(covariance)
     means = covariance @ (change.shift - change.precision @ covariance @ q.shift)

@@ -1,7 +1,7 @@
 """Sites on projections: q(u) ∝ N(u; 0, I) Πₙ exp(νₙ gₙ − ½ τₙ gₙ²) with g = L u, a full Gaussian.
 
-One pass over the data costs O(N R²), with R the smaller of rows and columns. Precisions τ may be
-negative: heavy tails need that.
+One pass over the data costs O(N R²), with R the smaller of the numbers of rows and columns.
+Precisions τ may be negative, as they must for heavy-tailed likelihoods.
 """
 
 from typing import Any, NamedTuple
@@ -22,15 +22,16 @@ from bbalpha.message_passing.tilted import (
 )
 from bbalpha.message_passing.triangular import inverse_of, lower_solver, solve_lower
 
-LEAST_CAVITY = 1e-3  # share of q's precision that a cavity keeps, along its projection
+LEAST_CAVITY = 1e-3  # smallest share of q's precision that a cavity keeps along its projection
 
 
 class Pass(NamedTuple):
     """One pass over all data for fixed sites.
 
-    `target` holds the sites that match the tilted moments, `gap` how far the tilted moments are
-    from those of q (in deviations of q, and in log-variances), `energy` minus the log-evidence,
-    and `alpha` the power of each datum, smaller than asked for where a cavity would be improper.
+    `target` holds the sites that match the tilted moments. `gap` is the distance of the tilted
+    moments from those of q (in deviations of q, and in log-variances). `energy` is minus the
+    log-evidence. `alpha` is the power of each datum, which is lowered where the cavity would be
+    improper.
     """
 
     target: Any
@@ -59,17 +60,17 @@ class FullSites(NamedTuple):
     factors: Factors
 
     def start(self) -> Natural:
-        """Sites that say nothing: q is the prior."""
+        """Empty sites, for which q is the prior."""
         zeros = jnp.zeros(len(self.projections.offset))
         return Natural(zeros, zeros)
 
     def start_centers(self) -> Centers:
-        """Nodes placed by the prior."""
+        """Quadrature nodes placed according to the prior."""
         variance = jnp.sum(jnp.square(self.projections.rows), axis=1)
         return Centers(jnp.zeros_like(variance), jnp.sqrt(variance))
 
     def moments(self, sites: Natural) -> Moments:
-        """Q for given sites; not finite if it is improper."""
+        """The moments of q for given sites; not finite if q is improper."""
         rows = self.projections.rows
         precision = jnp.eye(rows.shape[1]) + rows.T @ (sites.precision[:, None] * rows)
         cholesky = jnp.linalg.cholesky(precision)
@@ -92,7 +93,7 @@ class FullSites(NamedTuple):
     def sweep(
         self, sites: Natural, alpha: Array, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Pass:
-        """Cavities, tilted moments and matching sites of all data at once (Section 2)."""
+        """Cavities, tilted moments and matching sites, for all data at once (Section 2)."""
         q = self.moments(sites)
         alphas = keep_proper(alpha, sites.precision / q.marginal.precision)
         cavity = cavities(q.marginal, sites, alphas)
@@ -112,7 +113,7 @@ class FullSites(NamedTuple):
     def energy(
         self, sites: Natural, alphas: PerDatum, centers: Centers, num_nodes: int = NUM_NODES
     ) -> Float[Array, ""]:
-        """The power-EP energy (eq. 6), minus the log-evidence; differentiable, nodes held fixed."""
+        """The power-EP energy (eq. 6), minus the log-evidence; differentiable at fixed nodes."""
         q = self.moments(sites)
         cavity = cavities(q.marginal, sites, alphas)
         tilted = tilted_at(self.factors, cavity, alphas, centers, num_nodes)
@@ -121,7 +122,7 @@ class FullSites(NamedTuple):
     def leave_one_out(
         self, sites: Natural, centers: Centers, num_nodes: int = NUM_NODES
     ) -> PerDatum:
-        """Log p(yₙ) under q without the site of datum n; NaN where that is improper."""
+        """Log p(yₙ) under q without the site of datum n; NaN where that cavity is improper."""
         cavity = cavities(self.moments(sites).marginal, sites, jnp.ones(len(sites.shift)))
         return log_predictive(self.factors, cavity, centers, num_nodes)
 
@@ -133,7 +134,7 @@ class FullSites(NamedTuple):
 
 
 def log_predictive(factors: Factors, cavity: Natural, centers: Centers, num_nodes: int) -> PerDatum:
-    """Log E[p(yₙ|f)] under a Gaussian of each projection; NaN where that is improper."""
+    """Log E[p(yₙ|f)] under a Gaussian for each projection; NaN where it is improper."""
     ones = jnp.ones(len(cavity.shift))
     tilted, _ = tilted_moments(factors, cavity, ones, centers, num_nodes)
     is_proper = (cavity.precision > 0) & tilted.exists
@@ -141,10 +142,10 @@ def log_predictive(factors: Factors, cavity: Natural, centers: Centers, num_node
 
 
 def keep_proper(alpha: Array, shares: Float[Array, "*data"]) -> Float[Array, "*data"]:
-    """The power of each datum, lowered where removing the site would leave no proper cavity.
+    """The power of each datum, lowered where removing the site would leave an improper cavity.
 
-    `shares` holds the precision of each site relative to that of q along its projection. Removing a
-    smaller part of a site is power EP with a smaller power for that datum.
+    `shares` holds the precision of each site, relative to that of q along its projection. Removing
+    a smaller part of a site is power EP with a smaller power for that datum.
     """
     most = 1 - LEAST_CAVITY
     removed = alpha * shares
@@ -161,7 +162,7 @@ def cavities(marginal: Natural, sites: Natural, alphas: PerDatum) -> Natural:
 def moment_gap(
     marginal: Natural, mean: PerDatum, variance: PerDatum, exists: Bool[Array, " data"]
 ) -> Float[Array, "two data"]:
-    """How far tilted moments are from those of q, in units of q; zero where there are none."""
+    """The distance of tilted moments from those of q, in units of q; zero where there are none."""
     in_deviations = (mean - marginal.mean) * jnp.sqrt(marginal.precision)
     in_logs = jnp.log(jnp.where(exists, variance, 1.0) * marginal.precision)
     return jnp.where(exists[None], jnp.stack([in_deviations, in_logs]), 0.0)
@@ -170,6 +171,6 @@ def moment_gap(
 def _energy(
     q: Moments, cavity: Natural, log_tilted: PerDatum, alphas: PerDatum
 ) -> Float[Array, ""]:
-    """Eq. 6, with the ratio of the normalizers of cavity and q taken along the projection."""
+    """Eq. 6; the ratio of the normalizers of cavity and q is computed along the projection."""
     del cavity  # its normalizer is inside that of the tilted distribution
     return -q.log_normalizer - jnp.sum((log_tilted - q.marginal.log_normalizer) / alphas)

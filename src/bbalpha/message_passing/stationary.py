@@ -1,4 +1,4 @@
-"""BB-α's own fixed point: moments averaged over the tilted distributions (eq. 10), no gradients.
+"""The fixed point of BB-α: moments averaged over the tilted distributions (eq. 10), no gradients.
 
 With μ the moments of q and μ̄ their average over tilted distributions, the energy changes with the
 natural parameters of q as (N/α − 1)(μ − μ̄). A step of (N/α − 1) times the difference of the natural
@@ -33,7 +33,7 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
 MAX_STEPS = 5000
-START_PRECISION = 1e3  # of q relative to the prior, at a negative α
+START_PRECISION = 1e3  # initial precision of q relative to the prior, at a negative α
 
 
 def fixed_point(
@@ -51,9 +51,9 @@ def fixed_point(
 ) -> Posterior:
     """The Gaussian at which BB-α is stationary (eq. 10), without gradients or Monte Carlo error.
 
-    It is what `fit` finds for a model of projections and a q of the same family, up to Monte Carlo
-    error: a check on `fit`. `posterior.energy` is the BB-α energy (eq. 9), which falls at every
-    step.
+    For a model of projections and a q of the same family, `fit` finds the same result up to Monte
+    Carlo error, so this can serve to check `fit`. `posterior.energy` is the BB-α energy (eq. 9),
+    which falls at every step.
 
     Args:
         log_likelihood: as for `power_ep`.
@@ -102,7 +102,7 @@ def fixed_point(
 
 
 class Averaging(NamedTuple):
-    """The family of q with the step towards averaged moments."""
+    """The family of q, with the step towards averaged moments."""
 
     family: FullTied | DiagonalTied
     alpha: Float[Array, ""]
@@ -125,7 +125,7 @@ class Averaging(NamedTuple):
         target = Natural(*(old + length * (new - old) for new, old in zip(matched, q, strict=True)))
         energy = tied_energy(self.family, q, cavity, self.alpha, sums)
         gap = self.family.gap(q, target)
-        is_whole = sums.skipped == 0  # without all tilted distributions the energy means nothing
+        is_whole = sums.skipped == 0  # the energy needs all tilted distributions
         energy = jnp.where(is_whole, energy, jnp.nan)
         return Step(target, energy, jnp.where(jnp.isfinite(gap), gap, jnp.inf))
 
@@ -135,7 +135,7 @@ def stationary_program(
 ) -> Found:
     """The compiled part."""
     family = tied_sites(held(problem))
-    # The energy is a sum divided by α, so rounding weighs more at small powers.
+    # The energy is a sum divided by α, so rounding matters more at small powers.
     rounding = ROUNDING / jnp.minimum(jnp.abs(alpha), 1.0)
     state = descend(Averaging(family, alpha), *settings, rounding)
     return Found(

@@ -56,21 +56,21 @@ def power_ep(
 ) -> Posterior:
     """The posterior that power EP finds for a model of projections, f = xₙᵀθ; α = 1 is EP.
 
-    Each datum has a site of its own, a Gaussian in its projection. Its precision may be negative.
-    Where removing a site would leave an improper cavity, as much of it is removed as leaves a
-    proper one. Sites whose tilted distribution has no variance are skipped in that sweep, and
+    Each datum has its own site, a Gaussian in its projection, whose precision may be negative. If
+    removing a site would leave an improper cavity, only so much of it is removed that the cavity
+    stays proper. Sites whose tilted distribution has no variance are skipped in that sweep and
     counted in `info.skipped`. If sweeps do not converge at a power α > 0, the double loop
     (`double_loop_ep`) takes over, with a warning.
 
-    `posterior.energy` is minus the log-evidence (eq. 6). Its derivative with respect to `prior`,
-    the fields of a likelihood, or `hyperparams` is right at the fixed point, so evidence can be
-    maximized by `jax.grad`; inside a trace the energy is NaN where sweeps did not converge. All
-    work is in 64 bits; results are in 32, unless jax is set to 64. `posterior.leave_one_out` has
-    the log predictive density of each datum given the others.
+    `posterior.energy` is minus the log-evidence (eq. 6). At the fixed point, its derivative with
+    respect to `prior`, the fields of a likelihood, or `hyperparams` is correct, so `jax.grad` can
+    be used to maximize the evidence. Inside a trace, the energy is NaN if sweeps did not converge.
+    All work is in 64 bits; results are in 32 bits, unless jax is set to 64.
+    `posterior.leave_one_out` has the log predictive density of each datum given the others.
 
     Args:
         log_likelihood: a likelihood such as `bb.Probit()`, or a function of the projections f of
-            shape (data,), the targets and, if given, the hyper-parameters, which returns one number
+            shape (data,), the targets and, if given, the hyper-parameters; it returns one number
             per datum.
         inputs: X, one row per datum. The identity, with a kernel matrix as prior covariance, makes
             this a Gaussian process.
@@ -78,7 +78,7 @@ def power_ep(
         prior: a standard deviation, one per column, a covariance matrix, or a
             `bb.DiagonalGaussian` or `bb.FullGaussian`.
         alpha: the power, any number except 0.
-        hyperparams: a third argument of a function `log_likelihood`.
+        hyperparams: the third argument of `log_likelihood`, if that is a function.
         family: `bb.FullGaussian` or `bb.DiagonalGaussian`. With more columns than rows, a full q
             is returned as a `bb.NarrowedGaussian`.
         order: "parallel" or, for a full q, "sequential".
@@ -123,7 +123,7 @@ def power_ep(
 def sweep_program(
     problem: Problem, alpha: Array, settings: Settings, is_sequential: bool, dtype: str
 ) -> tuple[Found, Array, Array]:
-    """The result, which sites exist at the end, and the log-likelihood at the prior mean."""
+    """The result, whether each site exists at the end, and the log-likelihood at the prior mean."""
     fixed = held(problem).sites()
     visited = SequentialSites(fixed) if is_sequential else fixed  # pyright: ignore[reportArgumentType]
     outcome = iterate(visited, jax.lax.stop_gradient(alpha), settings)
@@ -154,7 +154,7 @@ def _settle(
     settings: Settings,
     dtype: str,
 ) -> tuple[Found, str]:
-    """The result of the sweeps or, if they did not converge, of the double loop; and why it ended.
+    """The result of the sweeps or, if they failed, of the double loop; and why the run ended.
 
     Raises:
         ValueError: if a datum has no proper tilted distribution at the end.
@@ -189,7 +189,7 @@ def _what_happened(found: Found, settings: Settings) -> str:
 
 
 def _check_sites(exists: Array, start: Array, what: str) -> None:
-    """Raise if a datum has no proper tilted distribution, with its number."""
+    """Raise if a datum has no proper tilted distribution; the message has its number."""
     if exists.all():
         return
     first = int(np.argmin(exists))

@@ -1,4 +1,4 @@
-"""Stochastic EP and averaged EP: one tied site, natural parameters averaged (Li et al. 2015)."""
+"""Stochastic EP and averaged EP: one site shared by all data (Li et al. 2015)."""
 
 import math
 import time
@@ -36,8 +36,8 @@ from bbalpha.message_passing.tilted import NUM_NODES, Natural
 from bbalpha.posterior import Posterior
 
 CHUNK = 4096  # rows whose projections are in memory at once
-CONSTANT_EPOCHS = 5  # before the step falls as 1/epoch
-TURNS = 7_368_787  # a prime: rows k·turn mod N visit all of a table that it does not divide
+CONSTANT_EPOCHS = 5  # after these, the step falls as 1/epoch
+TURNS = 7_368_787  # a prime: the rows k·turn mod N are all rows, unless it divides N
 STEP_FLOOR = 1e-3
 AVERAGED_TOLERANCE, STOCHASTIC_TOLERANCE = 1e-7, 5e-3  # posterior deviations
 
@@ -59,11 +59,11 @@ def stochastic_ep(
 ) -> Posterior:
     """The posterior of (power) stochastic EP, which keeps one site for all data.
 
-    Each batch moves the site towards the average of the natural parameters that its tilted
-    distributions ask for, by the share of the data that it holds; after five epochs steps shrink.
-    Memory does not grow with the number of rows, apart from the data. Stochastic EP has no energy
-    of its own: `posterior.energy` is the power-EP energy with all sites equal, the BB-α energy of q
-    (eq. 9), and `info.energies` has running values.
+    Each batch moves the site towards the average of the natural parameters that match its tilted
+    distributions, by a step equal to its share of the data; after five epochs, steps shrink. Apart
+    from the data, memory does not grow with the number of rows. Stochastic EP has no energy of its
+    own: `posterior.energy` is the power-EP energy with all sites equal, which is the BB-α energy of
+    q (eq. 9), and `info.energies` has running estimates.
 
     Args:
         log_likelihood: as for `power_ep`.
@@ -114,7 +114,7 @@ def averaged_ep(
     """The posterior of (power) averaged EP: stochastic EP with all data in every update.
 
     It is the limit of `stochastic_ep` for small steps, without its noise (Dehaene & Barthelmé).
-    `posterior.energy` is as there; each of `info.energies` is exact.
+    `posterior.energy` is the same as there; each of `info.energies` is exact.
 
     Args:
         log_likelihood: as for `power_ep`.
@@ -144,7 +144,7 @@ def averaged_ep(
 
 
 class Schedule(NamedTuple):
-    """How passes over the data are cut: static numbers."""
+    """How passes over the data are divided, as static numbers."""
 
     batch_size: int
     max_epochs: int
@@ -295,7 +295,7 @@ def all_sums(
     alpha: Array,
     schedule: Schedule,
 ) -> Sums:
-    """Sums over all data for one cavity, a chunk of rows at a time."""
+    """Sums over all data for one cavity, one chunk of rows at a time."""
     num_data = len(family.rows.problem.inputs)
     chunk = min(CHUNK, num_data)
 
@@ -330,10 +330,10 @@ def no_sums(like: Natural) -> Sums:
 
 
 def check_share(alpha: Any, num_data: int) -> None:
-    """Raise if more than all sites would be removed."""
+    """Raise if the power would remove more than all sites."""
     if not isinstance(alpha, Tracer) and alpha >= num_data:
         raise ValueError(
-            "alpha must be less than the number of data points, of which all share one site; "
+            "alpha must be less than the number of data points, because all share one site; "
             f"got alpha={alpha} with {num_data} data points."
         )
 

@@ -1,7 +1,7 @@
 """One site shared by all data: q(z) ∝ N(z; 0, I) f(z)^N, in memory that does not grow with N.
 
 Every datum then has the same cavity, q without a power α of f. A pass over the data adds up, in
-batches, what each tilted distribution asks for: natural parameters, which stochastic and averaged
+batches, statistics of the tilted distributions: natural parameters, which stochastic and averaged
 EP average, or moments, which BB-α averages (eq. 10).
 """
 
@@ -25,7 +25,7 @@ from bbalpha.message_passing.triangular import inverse_of, lower_solver, solve_l
 
 
 class Rows(NamedTuple):
-    """The data, from which batches are taken: projections are made for one batch at a time."""
+    """The data, from which batches are taken; projections are computed for one batch at a time."""
 
     problem: Problem
     prior: GaussianPrior
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
 
     @property
     def num_dims(self) -> int:
-        """The number of coordinates that the data see."""
+        """The number of coordinates that the data depend on."""
         return self.problem.inputs.shape[1] if self.basis is None else self.basis.shape[1]
 
     def take(self, places: Int[Array, " batch"]) -> tuple[Float[Array, "batch dims"], Factors]:
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
         return rows, Factors(self.problem.log_likelihood, targets, offset, self.problem.hyperparams)
 
     def projections(self) -> Projections:
-        """What turns coordinates back into parameters; its rows are not used."""
+        """The map from coordinates back to parameters; its rows are not used."""
         nothing = jnp.zeros((0, self.num_dims))
         return Projections(nothing, jnp.zeros(0), self.prior, self.basis)
 
@@ -81,7 +81,7 @@ class FullTied(NamedTuple):
     rows: Rows
 
     def start(self) -> Natural:
-        """A site that says nothing."""
+        """An empty site, for which q is the prior."""
         size = self.rows.num_dims
         return Natural(jnp.zeros((size, size)), jnp.zeros(size))
 
@@ -90,12 +90,12 @@ class FullTied(NamedTuple):
         return Natural(jnp.eye(len(site.shift)) + count * site.precision, count * site.shift)
 
     def site(self, q: Natural, count: Any) -> Natural:
-        """The site of which `count` make q of the prior; symmetric whatever rounding did to q."""
+        """The site that, `count` times, turns the prior into q; symmetric in spite of rounding."""
         precision = 0.5 * (q.precision + q.precision.T)
         return Natural((precision - jnp.eye(len(q.shift))) / count, q.shift / count)
 
     def log_normalizer(self, q: Natural) -> Float[Array, ""]:
-        """Relative to the prior; NaN if q is improper."""
+        """The log-normalizer relative to the prior's; NaN if q is improper."""
         cholesky = jnp.linalg.cholesky(q.precision)
         half = solve_lower(cholesky, q.shift)
         return 0.5 * half @ half - jnp.sum(jnp.log(jnp.diag(cholesky)))
@@ -139,7 +139,7 @@ class FullTied(NamedTuple):
         solve = lower_solver(cholesky)
         turned = solve(solve(change).T)
         mean = solve(solve(q.shift), is_transposed=True)
-        means = jnp.linalg.solve(other.precision, other.shift) - mean  # it may be improper
+        means = jnp.linalg.solve(other.precision, other.shift) - mean  # `other` may be improper
         return jnp.maximum(jnp.max(jnp.abs(turned)), jnp.max(jnp.abs(cholesky.T @ means)))
 
     def distribution(self, q: Natural) -> Distribution:
@@ -166,7 +166,7 @@ class DiagonalTied(NamedTuple):
     rows: Rows
 
     def start(self) -> Natural:
-        """A site that says nothing."""
+        """An empty site, for which q is the prior."""
         return Natural(jnp.zeros(self.rows.num_dims), jnp.zeros(self.rows.num_dims))
 
     def posterior(self, site: Natural, count: Any) -> Natural:
@@ -174,11 +174,11 @@ class DiagonalTied(NamedTuple):
         return Natural(1 + count * site.precision, count * site.shift)
 
     def site(self, q: Natural, count: Any) -> Natural:
-        """The site of which `count` make q of the prior."""
+        """The site that, `count` times, turns the prior into q."""
         return Natural((q.precision - 1) / count, q.shift / count)
 
     def log_normalizer(self, q: Natural) -> Float[Array, ""]:
-        """Relative to the prior; NaN if q is improper."""
+        """The log-normalizer relative to the prior's; NaN if q is improper."""
         return jnp.sum(relative_log_normalizer(q))
 
     def site_sums(
@@ -265,7 +265,7 @@ def _added(square: Array, linear: Array, base: Natural, tilted: Tilted, weights:
 
 
 def _counts(base: Natural, tilted: Tilted, weights: Array) -> tuple[Array, Array, Array]:
-    """Σ log Ẑ, how many were skipped, and the weight of the others."""
+    """Σ log Ẑ, the number of skipped data, and the weight of the others."""
     log_tilted = jnp.where(tilted.exists, tilted.log_normalizer - base.log_normalizer, 0.0)
     used = jnp.where(tilted.exists, weights, 0.0)
     return used @ log_tilted, jnp.sum(jnp.where(tilted.exists, 0.0, weights)), jnp.sum(used)

@@ -1,14 +1,14 @@
 """Tilted distributions of one projection: p̃ₙ(g) ∝ p(yₙ|g)^α exp(ν g − ½ τ g²).
 
-Moments come from quadrature around the tilted distribution itself: nodes are placed by a guess of
-its mean and deviation and moved until they agree with what they find. All sums are in log space.
-Where closed forms exist (Gaussian noise; probit at α = 1) they are used instead.
+Moments come from quadrature around the tilted distribution itself: nodes are placed according to a
+guess of its mean and deviation, and moved until the guess agrees with the result. All sums are in
+log space. Closed forms are used instead where they exist (Gaussian noise; probit at α = 1).
 
-The rule is the trapezoidal one in t, with nodes mean + deviation · sinh(t). Nodes lie densely in
-the middle and reach 27 deviations, so skewed and heavy-tailed distributions lose nothing. With as
-many nodes, Gauss–Hermite is equally exact for distributions close to a Gaussian but off by 1e-3 to
-1e-2 where a wide cavity meets a logistic, Poisson or Student-t factor; this rule is usually far
-closer there, and at worst off by 1e-3.
+The rule is the trapezoidal rule in t, with nodes mean + deviation · sinh(t). The nodes are dense in
+the middle and reach out to 27 deviations, so they suit skewed and heavy-tailed distributions. With
+as many nodes, Gauss–Hermite quadrature is equally accurate for distributions close to a Gaussian,
+but has errors of 1e-3 to 1e-2 where a wide cavity meets a logistic, Poisson or Student-t factor;
+this rule is usually far more accurate there, with errors of at most 1e-3.
 """
 
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ from bbalpha.likelihoods import Gaussian, Likelihood, Probit
 NUM_NODES = 64
 WIDEST = 4.0  # sinh 4 = 27 deviations
 MOST_MOVES = 40  # of the nodes
-CENTERED = 0.05  # nodes within this share of a deviation of where they should be are left there
-EDGE_MASS = 1e-3  # more probability at an outermost node means that the integral diverges
+CENTERED = 0.05  # deviations; nodes that are closer to their place than this are not moved
+EDGE_MASS = 1e-3  # more probability than this at an outermost node means a divergent integral
 
 PerDatum = Float[Array, " data"]
 
@@ -35,7 +35,7 @@ PerDatum = Float[Array, " data"]
 class Factors(eqx.Module):
     """The likelihood factors p(yₙ|f), as functions of g = f − xₙᵀm₀."""
 
-    log_likelihood: Any  # a Likelihood, or a function (static, as everything that is not an array)
+    log_likelihood: Any  # a Likelihood, or a function (static, like all that is not an array)
     targets: PyTree
     offset: PerDatum
     hyperparams: PyTree = None
@@ -74,7 +74,7 @@ class Natural(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """Log ∫ p^α exp(ν g − ½ τ g²) dg, mean and variance, and whether they exist."""
+    """Log ∫ p^α exp(ν g − ½ τ g²) dg, the mean and the variance, and whether they exist."""
 
     log_normalizer: PerDatum
     mean: PerDatum
@@ -83,7 +83,7 @@ class Tilted(NamedTuple):
 
 
 class Centers(NamedTuple):
-    """Where quadrature nodes are placed: a mean and a deviation per datum."""
+    """The places of quadrature nodes: a mean and a deviation per datum."""
 
     mean: PerDatum
     deviation: PerDatum
@@ -92,7 +92,7 @@ class Centers(NamedTuple):
 def tilted_moments(
     factors: Factors, base: Natural, alpha: PerDatum, centers: Centers, num_nodes: int = NUM_NODES
 ) -> tuple[Tilted, Centers]:
-    """The tilted distributions of all data, and the centers that suit them."""
+    """The tilted distributions of all data, and the node centers that agree with them."""
 
     def by_quadrature() -> tuple[Tilted, Centers]:
         return _settled(_AtCenters(factors, base, alpha, num_nodes), centers)
@@ -114,7 +114,7 @@ def tilted_moments(
 def tilted_at(
     factors: Factors, base: Natural, alpha: PerDatum, centers: Centers, num_nodes: int = NUM_NODES
 ) -> Tilted:
-    """The tilted distributions with nodes at given centers; differentiable but for the centers."""
+    """The tilted distributions with nodes at given centers; derivatives ignore the centers."""
     moments_at = _AtCenters(factors, base, alpha, num_nodes)
     match factors.log_likelihood:
         case Gaussian():
@@ -134,7 +134,7 @@ def nodes_and_log_weights(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _AtCenters(NamedTuple):
-    """The tilted moments as a function of where the nodes are."""
+    """The tilted moments as a function of the node centers."""
 
     factors: Factors
     base: Natural
@@ -157,7 +157,7 @@ class _AtCenters(NamedTuple):
 
 
 def _settled(moments_at: _AtCenters, centers: Centers) -> tuple[Tilted, Centers]:
-    """The moments around centers that agree with them, and those moments as the next centers."""
+    """The moments at centers that agree with them, and the centers for the next call."""
     nodes, _ = nodes_and_log_weights(moments_at.num_nodes)
     gap = np.diff(nodes).min()
 
@@ -165,7 +165,7 @@ def _settled(moments_at: _AtCenters, centers: Centers) -> tuple[Tilted, Centers]
         centers, _, _, count = state
         found = moments_at(centers)
         usable = jnp.isfinite(found.mean) & jnp.isfinite(found.variance)
-        # Between two nodes a spike looks like no width at all: narrow to one gap at a time.
+        # A spike between two nodes seems to have no width: narrow to one gap at a time.
         deviation = jnp.sqrt(jnp.maximum(found.variance, jnp.square(gap * centers.deviation)))
         change = jnp.abs(found.mean - centers.mean) / deviation
         change += jnp.abs(jnp.log(deviation / centers.deviation))

@@ -1,7 +1,7 @@
 """Triangular systems: LAPACK for large ones, a few matrix products for small ones.
 
-LAPACK's threads wait for each other. On a busy machine that takes 8 ms where a small solve takes
-0.05 ms, and every sweep has one.
+LAPACK's threads wait for each other. On a busy machine, this takes 8 ms, whereas a small solve
+itself takes 0.05 ms, and every sweep has one.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-SMALL = 64  # up to here products are as fast as LAPACK on an idle machine
+SMALL = 64  # up to this size, products are as fast as LAPACK on an idle machine
 
 
 def solve_lower(

@@ -1,9 +1,9 @@
 """Variational message passing, the limit α → 0 of power EP, in natural-gradient form.
 
 As α → 0, the site that matches a tilted distribution becomes τ = −E_q[ℓ″(f)] and
-ν = E_q[ℓ′(f)] + τ E_q[f], with ℓ the log-likelihood. Moving all sites there by a fraction ρ is a
-natural-gradient step of size ρ on the negative evidence lower bound, so a step is taken only if it
-lowers that energy.
+ν = E_q[ℓ′(f)] + τ E_q[f], with ℓ the log-likelihood. Moving all sites a fraction ρ of the way there
+is a natural-gradient step of size ρ on the negative evidence lower bound. A step is taken only if
+it lowers that energy.
 """
 
 import time
@@ -37,10 +37,10 @@ from bbalpha.posterior import Posterior
 
 TOLERANCE = 1e-7  # posterior deviations
 MAX_STEPS = 1000
-GROW, OVERSHOT, SHRINK = 1.1, 0.7, 0.5  # of the step: all fell, the gap grew, the energy rose
+GROW, OVERSHOT, SHRINK = 1.1, 0.7, 0.5  # factors on the step if all fell, gap grew, energy rose
 CAREFUL = 0.02  # a growing gap alone does not make steps smaller than this
 SMALLEST_STEP = 1e-10
-ROUNDING = 1e-12  # relative; by which an energy may rise
+ROUNDING = 1e-12  # relative amount by which an energy may rise
 
 
 def vmp(
@@ -57,7 +57,7 @@ def vmp(
 ) -> Posterior:
     """The Gaussian that minimizes the variational free energy of a model of projections.
 
-    This is power EP in the limit α → 0, and what `fit` finds at α = 0, without Monte Carlo error.
+    This is power EP in the limit α → 0, and the result of `fit` at α = 0 without Monte Carlo error.
     `posterior.energy` is the negative evidence lower bound. It falls at every step and is
     differentiable as for `power_ep`.
 
@@ -98,7 +98,7 @@ def vmp(
 
 
 class Step(NamedTuple):
-    """One evaluation of the free energy and where a full step would lead."""
+    """One evaluation of the free energy, and the result of a full step."""
 
     target: Any
     energy: Float[Array, ""]
@@ -205,14 +205,14 @@ def descend(
     num_nodes: int,
     rounding: Array | float = ROUNDING,
 ) -> Descent:
-    """Steps towards the target that lower the energy, until a full one moves q no more."""
+    """Steps towards the target that lower the energy, until a full step no longer moves q."""
 
     def body(state: Descent) -> Descent:
         point = moved(state.point, state.found.target, state.step)
         found = family.step(point, num_nodes)
         allowed = state.found.energy + rounding * jnp.abs(state.found.energy)
         is_lower = found.energy <= allowed  # and not NaN, as for an improper q
-        # Close to the end energies differ by rounding only; a growing gap still shows overshooting.
+        # Near the end, energies differ only by rounding, but a growing gap shows overshooting.
         careful = jnp.where(found.gap > state.found.gap, OVERSHOT, GROW) * state.step
         careful = jnp.clip(careful, jnp.minimum(CAREFUL, state.step), 1.0)
         step = jnp.where(is_lower, careful, SHRINK * state.step)
@@ -228,7 +228,7 @@ def descend(
 
     point, most = family.start(), jnp.array(jnp.inf)
     energies = jnp.full(max_steps + 1, jnp.nan)
-    # The loop is compiled once, for the start too: before it, the energy is as high as can be.
+    # The loop is compiled once and also evaluates the start; before it, the energy is infinite.
     before = Step(point, most, most)
     start = Descent(point, before, jnp.array(1.0), energies, jnp.array(0), jnp.array(False))
     return jax.lax.while_loop(

@@ -1,7 +1,7 @@
 """Workers of SNEP: each holds a part of the data and a site, and answers messages about q.
 
 A message is a pair of NumPy arrays, the natural parameters of a Gaussian over z, where the prior is
-N(0, I); so a worker may live in another process or on another machine.
+N(0, I). So a worker may also run in another process or on another machine.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -17,8 +17,8 @@ from bbalpha.message_passing.sites import keep_proper
 from bbalpha.message_passing.tilted import Natural
 
 NUM_CHAINS = 64
-MOST_SHRINKS = 50  # of a slice; each draw is accepted long before
-LEAST_LEFT = 0.25  # of q's precision in any direction, after all workers have moved
+MOST_SHRINKS = 50  # of a slice; every draw is accepted long before
+LEAST_LEFT = 0.25  # share of q's precision left in any direction after all workers have moved
 
 
 class Message(NamedTuple):
@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
 
 class WorkerState(NamedTuple):
-    """What changes in a worker: its site, where its chains are, and the data of its key."""
+    """The changing state of a worker: its site, its chains, and the data of its key."""
 
     site: Message
     chains: np.ndarray
@@ -38,7 +38,7 @@ class WorkerState(NamedTuple):
 
 @runtime_checkable
 class Worker(Protocol):
-    """What the server asks of a worker, here or elsewhere."""
+    """What the server needs of a worker, here or elsewhere."""
 
     def site(self) -> Message:
         """The worker's present site."""
@@ -58,9 +58,9 @@ class LocalWorker:
 
         shift: E[u]/α,   precision: −(E[u uᵀ] − I)/α.
 
-    By Stein's identity u may be replaced by r = α ∇ log(pₖ/fₖ), and u uᵀ − I by u rᵀ made
-    symmetric. Close to the fixed point r is small, so these averages have far less noise; whichever
-    of r and u is shorter is used. Both are averages over draws: noise adds no bias to a step.
+    By Stein's identity, u may be replaced by r = α ∇ log(pₖ/fₖ), and u uᵀ − I by u rᵀ made
+    symmetric. Close to the fixed point, r is small, so these averages have far less noise; the
+    shorter one of r and u is used. Both are averages over draws, so noise does not bias a step.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class LocalWorker:
         return self._site
 
     def state(self) -> WorkerState:
-        """What the next step needs besides the data."""
+        """The state that the next step needs in addition to the data."""
         return WorkerState(self._site, self._chains, self._key)
 
     def restore(self, state: WorkerState) -> None:
-        """Go on from a state that this worker, or one of the same data, was in."""
+        """Continue from an earlier state of this worker, or of one with the same data."""
         self._site, self._chains, self._key = state
 
 
@@ -113,7 +113,7 @@ def worker_program(
     settings: tuple[Array, Array, Array, Array],
     num_draws: int,
 ) -> tuple[Natural, Array]:
-    """The site after a step, and where the chains are."""
+    """The site after a step, and the state of the chains."""
     q, site, chains = state
     alpha, step, num_workers, key = settings
     half = jnp.linalg.cholesky(q.precision)  # L⁻ᵀ
@@ -135,7 +135,7 @@ def worker_program(
     start = (chains - mean[None]) @ half
     draws = _elliptical_slices(lambda u: alpha * log_ratio(u), start, num_draws, key)
     shift, precision = _natural_gradient(draws, alpha * jax.vmap(jax.grad(log_ratio))(draws))
-    # All workers together may take no more than a share of the precision in any direction.
+    # All workers together may remove only a share of the precision in any direction.
     loss = -num_workers * jnp.linalg.eigvalsh(precision / alpha)[0]
     step = jnp.minimum(step, (1 - LEAST_LEFT) / jnp.maximum(loss, 0.0)) / alpha
     rise = half @ precision @ half.T

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-pc: Any = pyarrow.compute  # makes its functions at run time, so a type checker sees none of them
+pc: Any = pyarrow.compute  # its functions are created at run time, invisible to type checkers
 
 TEXT = pyarrow.large_string()
 NUMBER = pyarrow.float64()
@@ -34,8 +34,8 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 def typed_column(column: Any, missing: Sequence[str] = ()) -> Any:
     """The cells of a column as one arrow array of text, float64, boolean or timestamp.
 
-    A missing cell is null. A column of any other type (lists, durations, a mixture) is returned as
-    it is, or as None if arrow has no type for it.
+    A missing cell is null. A column of any other type (lists, durations, a mixture) is returned
+    unchanged, or as None if arrow has no type for it.
 
     Args:
         column: An arrow array, in chunks or not, or a pandas series.
@@ -91,7 +91,7 @@ def is_typed(cells: Any) -> bool:
 
 
 def texts(cells: Any) -> Any:
-    """The cells as text; typed values are spelled as they would be in a CSV file."""
+    """The cells as text; typed values are written as in a CSV file."""
     if cells.type == TEXT:
         return cells
     distinct = pc.unique(cells.drop_null())
@@ -104,7 +104,7 @@ def texts(cells: Any) -> Any:
 
 
 def codes(cells: Any, values: Sequence[Any]) -> np.ndarray:
-    """The index of each cell in `values`, −1 if it is not there; None stands for missing."""
+    """The index of each cell in `values`, or −1 if it is not there; None stands for missing."""
     where = pc.index_in(cells, value_set=pyarrow.array(values, cells.type))
     return as_numpy(pc.fill_null(where, -1))
 
@@ -154,12 +154,12 @@ def as_numpy(cells: Any) -> np.ndarray:
 
 
 def number_text(value: float) -> str:
-    """The number as it would be typed: 3 rather than 3.0."""
+    """The number as people type it: 3 rather than 3.0."""
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 def _date_text(value: str) -> str:
-    """A time as numpy writes it, of any year, without the parts that are zero."""
+    """A time of any year as numpy writes it, without the parts that are zero."""
     return value.replace("T", " ").removesuffix(".000000").removesuffix(" 00:00:00")
 
 

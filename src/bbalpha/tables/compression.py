@@ -1,6 +1,6 @@
 """Compressed files: gzip, bzip2, xz, zip and Zstandard, by the suffix of the name.
 
-A file is decompressed in pieces up to a limit, so that a small one cannot fill the memory.
+A file is decompressed in pieces and up to a limit, so that a small file cannot fill the memory.
 """
 
 import bz2
@@ -21,8 +21,8 @@ from bbalpha.files.naming import COMPRESSED_SUFFIXES
 from bbalpha.files.wording import one_line
 from bbalpha.tables.messages import TableError
 
-ALWAYS_ALLOWED = 10**8  # bytes to which any file may be decompressed, and beyond them
-MOST_TIMES = 50  # its own size; tables rarely shrink to less than a twentieth
+ALWAYS_ALLOWED = 10**8  # bytes to which any file may be decompressed; beyond that, at most
+MOST_TIMES = 50  # times its own size; tables rarely shrink to less than a twentieth
 PIECE = 2**22  # bytes decompressed at a time
 
 ERRORS = (
@@ -32,7 +32,7 @@ ERRORS = (
 
 
 def opened(file: Any, path: Path, num_bytes: int) -> Iterator[bytes]:
-    """The content of an open file, decompressed if its name says so, a few megabytes at a time.
+    """The contents of an open file, decompressed if its name says so, a few megabytes at a time.
 
     Args:
         file: The file, at its start.
@@ -64,9 +64,9 @@ def opened(file: Any, path: Path, num_bytes: int) -> Iterator[bytes]:
 
 @contextmanager
 def compressing(file: Any, suffix: str, name: str) -> Iterator[Any]:
-    """A file to write to, whose content is compressed into another as the suffix says.
+    """A file to write to; its contents are compressed into another file, according to the suffix.
 
-    Equal contents give equal files, because no file holds the time.
+    Equal contents give equal files, because no time is stored.
 
     Args:
         file: The compressed file.
@@ -96,7 +96,7 @@ def compressing(file: Any, suffix: str, name: str) -> Iterator[Any]:
 
 
 def compressed(data: bytes, suffix: str, name: str) -> bytes:
-    """The data as a file of that suffix holds them; `name` is that of the file in a zip archive."""
+    """The data, compressed according to the suffix; `name` is used inside a zip archive."""
     buffer = _Kept()
     with compressing(buffer, suffix, name) as stream:
         stream.write(data)
@@ -109,7 +109,7 @@ def decoded_limit(num_bytes: int) -> int:
 
 
 def too_large(path: Path, when: str, remedy: str) -> TableError:
-    """The error about a file that holds far more than its size lets expect."""
+    """The error about a file whose contents are far larger than its size suggests."""
     return TableError(
         f"{path} must hold at most {ALWAYS_ALLOWED // 10**6} MB, or {MOST_TIMES} times its size, "
         f"{when}, so that a small file cannot fill the memory ({remedy})."
@@ -117,7 +117,7 @@ def too_large(path: Path, when: str, remedy: str) -> TableError:
 
 
 def reason_of(error: Exception) -> str:
-    """The message of another library for the end of a sentence."""
+    """The message of another library, as the end of a sentence."""
     return one_line(" ".join(str(error).split()) or type(error).__name__).rstrip(".")
 
 
@@ -129,7 +129,7 @@ class _Kept(io.BytesIO):
 
 
 def _stream(file: Any, suffix: str) -> Any:
-    """The decompressed content as a file to read."""
+    """The decompressed contents, as a file to read."""
     match suffix:
         case ".gz":
             return gzip.GzipFile(fileobj=file)
@@ -143,7 +143,7 @@ def _stream(file: Any, suffix: str) -> Any:
 
 
 def _member(file: Any) -> Any:
-    """The one file in an archive."""
+    """The only file in an archive."""
     archive = zipfile.ZipFile(file)
     names = [name for name in archive.namelist() if not name.startswith("__MACOSX")]
     if len(names) != 1:

@@ -1,8 +1,8 @@
 """Dates: texts and timestamps as days since 1970-01-01.
 
-Read are 2024-12-31, 31/12/2024, 12/31/2024, 31.12.2024, 31 Dec 2024 and December 31, 2024, each
-with or without a time and an offset; a time without an offset counts as UTC. Whether the day or the
-month comes first in 03/04/2024 is decided for a whole column, from the cells that tell.
+Known forms are 2024-12-31, 31/12/2024, 12/31/2024, 31.12.2024, 31 Dec 2024 and December 31, 2024,
+each with or without a time and an offset; a time without an offset counts as UTC. Whether the day
+or the month comes first in 03/04/2024 is decided for the whole column, from unambiguous cells.
 """
 
 from typing import Any, NamedTuple
@@ -40,8 +40,8 @@ FORMS = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})",
     rf"(?P<name>{MONTH_NAMES})\.?,? (?P<year>[0-9]{{4}})",
 )
-YEAR = "[0-9]{2}"  # in every date; the search for it is short
-FIRST_OF_CENTURY = 69  # two digits from 69 on are years of the 20th century, as in POSIX
+YEAR = "[0-9]{2}"  # occurs in every date, and is quick to search for
+FIRST_OF_CENTURY = 69  # two-digit years from 69 on are in the 20th century, as in POSIX
 MONTHS_PER_YEAR = 12
 NOON = 12
 
@@ -52,7 +52,7 @@ class Dates(NamedTuple):
     Attributes:
         days: Days since 1970-01-01 UTC; NaN if a cell is missing or not a date.
         dayfirst: Whether the day comes first in 03/04/2024; None if no cell is of this form.
-        two_ways: A row whose date has two readings between which no cell decides, or None.
+        two_ways: A row with an ambiguous date that no other cell resolves, or None.
     """
 
     days: np.ndarray
@@ -65,7 +65,7 @@ def read_dates(cells: Any, dayfirst: bool | None = None) -> Dates:
 
     Args:
         cells: An arrow array of text or timestamps.
-        dayfirst: Whether 03/04/2024 is the 3rd of April; None to let the column decide.
+        dayfirst: Whether 03/04/2024 is the 3rd of April; None to decide by the column's values.
     """
     if cells.type == TIME:
         return Dates(_days_of_times(cells))
@@ -94,7 +94,7 @@ def _days_of_times(cells):
 
 
 def _order(parts, dayfirst):
-    """Whether the day comes first, and a row that could be read in two ways if nothing decides."""
+    """Whether the day comes first, and an ambiguous row if that remains undecided."""
     first, second = _whole(parts["first"]), _whole(parts["later"], parts["dotted"])
     if dayfirst is not None:
         return dayfirst, None
@@ -102,13 +102,13 @@ def _order(parts, dayfirst):
     if num_day or num_month:
         return bool(num_day >= num_month), None
     if as_numpy(pc.fill_null(pc.not_equal(parts["dotted"], ""), False)).any():
-        return True, None  # countries that write points put the day first
+        return True, None  # countries that write dates with points put the day first
     differs = (first != second) & ~np.isnan(first)
     return True, int(differs.argmax()) if differs.any() else None
 
 
 def _days(parts, dayfirst):
-    """Days since 1970, NaN for a day that the calendar does not have."""
+    """Days since 1970; NaN for a day that does not exist in the calendar."""
     year = _whole(parts["year"])
     short = as_numpy(pc.equal(pc.utf8_length(parts["year"]), 2).fill_null(False))
     year = year + short * np.where(year < FIRST_OF_CENTURY, 2000, 1900)
@@ -133,7 +133,7 @@ def _months(names):
 
 
 def _fractions(parts):
-    """The time of day as a fraction of a day in UTC, NaN if no clock shows it."""
+    """The time of day as a fraction of a day in UTC; NaN for an impossible time."""
     hour, minute, second = (_whole(parts[name], "0") for name in ("hour", "minute", "second"))
     half = pc.utf8_lower(pc.utf8_slice_codeunits(parts["half"], 0, 1))
     in_halves = as_numpy(pc.fill_null(pc.not_equal(half, ""), False))
@@ -155,7 +155,7 @@ def _offsets(zones):
 
 
 def _whole(digits, instead=None):
-    """Digits as numbers, NaN if missing; an empty text is replaced."""
+    """Digits as numbers; NaN if missing; an empty text becomes `instead`."""
     if instead is not None:
         digits = pc.if_else(pc.equal(digits, ""), instead, digits)
     return as_numpy(digits.cast(pyarrow.float64()))

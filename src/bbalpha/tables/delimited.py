@@ -1,8 +1,8 @@
 """Delimited text: a CSV file with one of five delimiters, as columns of text.
 
-The file is read a block of whole rows at a time. Arrow splits well-formed blocks, in a tenth of the
-time. Python's csv module splits what follows the first other one, because it counts lines: a
-message can say which one is wrong.
+The file is read in blocks of whole rows. Arrow splits well-formed blocks, which is ten times as
+fast. From the first other block on, Python's csv module splits the rest, because it counts lines,
+so that a message can say which line is wrong.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from bbalpha.tables.numerals import PLAIN
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITER = "\x1f"  # a control character that text never contains
 NUM_SNIFFED = 50  # rows that decide the delimiter
-SNIFFED_LENGTH = 1_000_000  # characters in which these rows are sought
+SNIFFED_LENGTH = 1_000_000  # characters in which to look for these rows
 ROWS_PER_CHUNK = 20_000
 BLOCK_SIZE = 2**23  # bytes that arrow splits at a time; a row must fit
-MOST_WITHOUT_END = 2**25  # bytes in which a row ends, unless the quotes are wrong
+MOST_WITHOUT_END = 2**25  # bytes; a longer row means that the quotes are wrong
 
 BINARY = bytes([*range(9), *range(14, 26), *range(27, 32)])  # bytes that text never contains
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -46,9 +46,9 @@ class _Header(NamedTuple):
 def tables_of_text(content: Content) -> Iterator[pyarrow.Table]:
     """The content of a CSV file as arrow tables whose columns are all text, some rows at a time.
 
-    A column without a name is called Unnamed: 0 by its position, as in pandas. If every row has one
-    cell more than the header, as R writes them, the first column has no name. There is a table even
-    if there are no rows.
+    A column without a name is called Unnamed: 0, with the number of its position, as in pandas. If
+    every row has one cell more than the header, as in files from R, the first column has no name.
+    There is at least one table, even if there are no rows.
 
     Args:
         content: The file.
@@ -77,7 +77,7 @@ def tables_of_text(content: Content) -> Iterator[pyarrow.Table]:
 def _parts(
     path: Path, texts: Iterator[str], delimiter: str, header: _Header, num_columns: int
 ) -> Iterator[list[Any]]:
-    """The columns of each block, or of some rows once a block is not well-formed."""
+    """The columns of each block; after a block that is not well-formed, of some rows at a time."""
     num_lines, skipped = 0, header.line
     for text in texts:
         columns = _quick_columns(text, delimiter, header._replace(line=skipped))
@@ -101,7 +101,7 @@ def _texts(content: Content) -> Iterator[str]:
 
 
 def _blocks_of_rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Pieces of a file joined and cut between rows, as far as quotation marks are in pairs."""
+    """Pieces of a file, joined and cut between rows, outside of quotation marks."""
     rest = bytearray()
     for piece in pieces:
         rest += piece
@@ -117,7 +117,7 @@ def _blocks_of_rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _end_of_rows(data: bytearray) -> int:
-    """Where the last row ends that has pairs of quotation marks, and so have those before it."""
+    """The end of the last row up to which all quotation marks are in pairs."""
     end = data.rfind(b"\n") + 1
     num_quotes = data.count(b'"', 0, end)
     while num_quotes % 2:
@@ -128,7 +128,7 @@ def _end_of_rows(data: bytearray) -> int:
 
 
 def _decoded(data: bytes, path: Path, num_lines: int) -> str:
-    """The text of a block that so many lines precede."""
+    """The text of a block that comes after `num_lines` lines."""
     if num_lines == 0 and data[:2] in UTF_16_MARKS:
         raise TableError(
             f"{path} is UTF-16 text, not UTF-8 "
@@ -153,14 +153,14 @@ def _line_of(data: bytes, offset: int) -> int:
 
 
 def _num_lines(text: str) -> int:
-    """The lines of a block that a row ends, as the csv module counts them."""
+    """The number of lines in a block of whole rows, as the csv module counts them."""
     return sum(1 for _ in io.StringIO(text, newline="")) if "\r" in text else text.count("\n")
 
 
 def _delimiter(text: str) -> str:
     """The delimiter that splits the header and most consistently the rows below it.
 
-    White space counts only if no other delimiter splits the header and most rows agree with it,
+    White space is used only if no other delimiter splits the header and if most rows agree with it,
     because the name of a single column may contain spaces.
     """
     start = text[:SNIFFED_LENGTH]
@@ -198,7 +198,7 @@ def _reader(lines: Iterable[str], delimiter: str, strict: bool):
 def _numbered_rows(
     lines: Iterable[str], delimiter: str, path: Path, num_lines: int = 0
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the number of its last line; so many lines precede the first row."""
+    """The rows, each with the number of its last line; `num_lines` lines precede the first row."""
     reader = _reader(lines, delimiter, strict=True)
     try:
         for row in reader:
@@ -220,7 +220,7 @@ def _is_blank(row: list[str]) -> bool:
 
 
 def _quick_columns(text: str, delimiter: str, header: _Header) -> list[Any] | None:
-    """The columns as arrow splits them; None if it might not split them as the csv module does."""
+    """The columns as split by arrow; None if the csv module might split them differently."""
     num_columns = len(header.names)
     if delimiter not in DELIMITERS or num_columns < 2 or not _has_plain_quotes(text, delimiter):
         return None
@@ -244,7 +244,7 @@ def _quick_columns(text: str, delimiter: str, header: _Header) -> list[Any] | No
 
 
 def _has_long_cell(column: pyarrow.ChunkedArray) -> bool:
-    """Whether a cell has more bytes than the csv module allows a cell to have characters."""
+    """Whether a cell may be longer than the csv module allows."""
     longest = pc.max(pc.binary_length(column)).as_py()
     return longest is not None and longest > csv.field_size_limit()
 

@@ -1,6 +1,6 @@
 """Files: tables read from and written to CSV or Parquet, compressed or not.
 
-The suffix of the name says which. The cells of a CSV file stay text; `Encoder` finds their meaning.
+The suffix of the name decides. The cells of a CSV file stay text; `Encoder` interprets them.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,15 +32,15 @@ def read_table(source: str | Path) -> pyarrow.Table:
 
     A file is Parquet if its name ends in .parquet or .pq, JSON lines if it ends in .jsonl or
     .ndjson; any other file is read as CSV, after decompression if its name ends in .gz, .bz2, .xz,
-    .zip or .zst. The first lines tell the delimiter: comma, semicolon, tab, vertical bar or white
-    space. Cells stay as they are written; `Encoder` and `Target` read them.
+    .zip or .zst. The first lines determine the delimiter: comma, semicolon, tab, vertical bar or
+    white space. Cells stay as they are written; `Encoder` and `Target` interpret them.
 
     Args:
         source: The file, a folder of files, a pattern such as flights/*.parquet, or a SELECT over
             files, which needs DuckDB.
 
     Returns:
-        One column per name in the header: text if the file is CSV, typed if it is not.
+        One column per name in the header: text from a CSV file, typed from any other.
 
     Raises:
         TableError: If the source cannot be read or is not a table with named columns and rows, or
@@ -53,7 +53,7 @@ def read_table(source: str | Path) -> pyarrow.Table:
 
 
 def without_rows(source: str | Path) -> TableError:
-    """The error about a table that has columns only."""
+    """The error about a table without rows."""
     name = "the query" if isinstance(source, str) and is_query(source) else source
     return TableError(f"{name} has no rows below its header.")
 
@@ -81,7 +81,7 @@ def decimal_commas(frame: Any) -> bool:
 
 
 def file_of(frame: Any) -> str:
-    """The file that an arrow table comes from, or the first of them; "" if that is not known."""
+    """The (first) file that an arrow table comes from; "" if it is not known."""
     metadata = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
     return (metadata or {}).get(FILE, b"").decode()
 
@@ -105,7 +105,7 @@ def write_table(frame: Any, path: str | Path) -> None:
 
 @contextmanager
 def writing_table(path: str | Path) -> Iterator[Callable[[Any], None]]:
-    """A function that writes some rows after the others, with the same columns; see `write_table`.
+    """A function that appends rows with the same columns to a file; see `write_table`.
 
     The file appears at the end of the block, unless there is an error.
 
@@ -134,7 +134,7 @@ def writing_table(path: str | Path) -> Iterator[Callable[[Any], None]]:
 
 
 def csv_writer(stream: Any, separator: str = ",") -> Callable[[Any], None]:
-    """A function that writes rows as CSV into an open file, and the header before the first."""
+    """A function that writes rows as CSV into an open file, with a header before the first row."""
     names: list[str] = []
 
     def write(frame: Any) -> None:

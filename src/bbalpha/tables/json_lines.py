@@ -14,12 +14,12 @@ MOST_AT_ONCE = 2**30  # bytes that arrow parses at a time, so that a message can
 
 
 def tables_of_json(content: Content) -> Iterator[pyarrow.Table]:
-    """The content of a file of JSON lines as one arrow table, whose types arrow finds.
+    """The contents of a file of JSON lines as one arrow table, with types inferred by arrow.
 
     A key that a line lacks is a missing cell.
 
     Raises:
-        TableError: If a line is not an object, with its number, or if types change between lines.
+        TableError: If a line is not an object (names its number), or if types differ between lines.
     """
     path, data = content.path, b"".join(content.pieces())
     if not data.strip():

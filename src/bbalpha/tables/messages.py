@@ -1,4 +1,4 @@
-"""The error that a wrong table raises, and the wording that its messages share.
+"""The error that an invalid table raises, and the wording that its messages share.
 
 Messages show values from files with `quote`, which keeps them short, on one line and free of
 control characters, whoever wrote the file.
@@ -41,7 +41,7 @@ def quote(value: Any) -> str:
 
 
 def listing(values: Sequence[Any], limit: int = 5) -> str:
-    """The first `limit` values, quoted, and the number of the others."""
+    """The first `limit` values, quoted, and the number of further ones."""
     return join([quote(value) for value in values[:limit]], len(values) - limit)
 
 
@@ -54,8 +54,8 @@ def join(words: Sequence[str], num_more: int = 0) -> str:
 def option(flag: str, name: str, effect: str = "") -> str:
     """An option as users type it, on the command line or in Python, with its effect if given.
 
-    --drop 'living area' on the command line is drop=['living area'] in Python. A name too long for
-    a message is left to the user.
+    --drop 'living area' on the command line is drop=['living area'] in Python. A name that is too
+    long for a message is left out.
     """
     if _IN_PYTHON.get():
         typed = PYTHON_FLAGS.get(flag) or f"{flag.removeprefix('--')}=[{quote(name)}]"
@@ -66,7 +66,7 @@ def option(flag: str, name: str, effect: str = "") -> str:
 
 
 def remedies(*advice: str | None) -> str:
-    """The advice in parentheses, to end a sentence with; nothing without advice."""
+    """The advice in parentheses, as the end of a sentence; empty without advice."""
     given = [words for words in advice if words]
     return f" ({', '.join(given)})" if given else ""
 
@@ -129,7 +129,7 @@ def check_has_column(names: Sequence[str], name: str, what: str) -> None:
     Args:
         names: The columns of the table.
         name: The column that is wanted.
-        what: Who wants it, for the message: "--drop" or "target".
+        what: The option that names it, for the message, such as "--drop" or "target".
     """
     if name in names:
         return
@@ -159,7 +159,7 @@ def check_finite(value: Any, what: str) -> float:
 
 
 def check_texts(values: Any, what: str, most: int) -> tuple[str, ...]:
-    """Return a list read from JSON as a tuple; raise unless it has only so many, distinct texts."""
+    """Return a list read from JSON as a tuple; raise unless it has up to `most` distinct texts."""
     if not isinstance(values, list) or len(values) > most:
         raise TableError(f"{what} must be a list of at most {most} texts; got {quote(values)}.")
     for value in values:
@@ -171,7 +171,7 @@ def check_texts(values: Any, what: str, most: int) -> tuple[str, ...]:
 
 
 def check_keys(obj: Any, keys: Sequence[str] | None, what: str) -> None:
-    """Raise unless a value read from JSON is an object, with exactly the keys that are given."""
+    """Raise unless a value read from JSON is an object, with exactly these keys if given."""
     if not isinstance(obj, dict):
         raise TableError(f"{what} must be an object; got {quote(obj)}.")
     if keys is not None and set(obj) != set(keys):

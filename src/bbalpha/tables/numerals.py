@@ -1,4 +1,4 @@
-"""Numerals: texts as numbers, with currency, percent signs and separators of thousands.
+"""Numerals: texts as numbers, with currency signs, percent signs and thousands separators.
 
 $3,750 is 3750, 17% is 17, (1,200) is −1200, and 1.234,50 € is 1234.5. Whether a comma or a point
 marks the decimals is decided for a whole column, from cells that allow only one reading.
@@ -28,7 +28,7 @@ GROUP_MARKS = rf"[{SPACES}'’]"
 SPACED = rf"[0-9]{{1,3}}({GROUP_MARKS}[0-9]{{3}})*([.,][0-9]*)?|[0-9]*[.,]?[0-9]*"
 
 WHOLE = r"[0-9]+"
-# For each decimal mark: what is a number, what proves the mark, and what both marks allow.
+# For each decimal mark: which texts are numbers, which prove the mark, which both marks allow.
 VALID = {
     ".": r"([0-9]{1,3}(,[0-9]{3})+|[0-9]*)(\.[0-9]*)?",
     ",": r"([0-9]{1,3}(\.[0-9]{3})+|[0-9]*)(,[0-9]*)?",
@@ -42,7 +42,7 @@ class Notation(NamedTuple):
 
     Attributes:
         decimal: The decimal mark, a point or a comma.
-        unit: The currency or percent sign beside the numbers; "" if there is none.
+        unit: The currency or percent sign next to the numbers; "" if there is none.
     """
 
     decimal: str = "."
@@ -58,7 +58,7 @@ class Numerals(NamedTuple):
     Attributes:
         values: The numbers, possibly infinite; NaN if a cell is missing or not a number.
         notation: How they are written.
-        two_ways: A row whose number has two readings between which no cell decides, or None.
+        two_ways: A row with an ambiguous number that no other cell resolves, or None.
     """
 
     values: np.ndarray
@@ -73,7 +73,7 @@ def read_numerals(
 
     Args:
         cells: An arrow array of text.
-        known: The notation of the training table, which decides between two readings.
+        known: The notation of the training table, which resolves ambiguous numbers.
         decimal_commas: Whether 1,234 may have decimals, because the file does not separate its
             cells by commas; otherwise it is 1234.
     """
@@ -96,12 +96,12 @@ def read_numerals(
 
 
 def looks_plain(cells: Any) -> bool:
-    """Whether nothing in a column has a sign of thousands or a decimal comma, but a point."""
+    """Whether no cell has a thousands separator or a decimal comma, but some have a point."""
     return bool(_num(matches(cells, EITHER["."]))) and plain_column(cells) is not None
 
 
 def _parts(cells):
-    """What the cells that look like numerals consist of; null for all others."""
+    """The parts of the cells that look like numerals; null for all others."""
     found = pc.extract_regex(cells, rf"\A{NUMERAL}\z")
     part = {field.name: pc.struct_field(found, field.name) for field in found.type}
     core = only(part["core"], matches(part["core"], rf"{SPACED}|[0-9.,]+"))
@@ -128,7 +128,7 @@ def _values(part, notation):
 
 
 def plain_column(cells: Any) -> np.ndarray | None:
-    """The numbers of a column that has nothing but plain ones; None for any other column."""
+    """The numbers of a column that has only plain numbers; None for any other column."""
     try:
         values = as_numpy(cells.cast(cells_of.NUMBER))
     except pyarrow.ArrowInvalid:
@@ -143,7 +143,7 @@ def _most_frequent(units):
 
 
 def _decimal_mark(core, unit, known, decimal_commas):
-    """The decimal mark of a column, and whether it remains open."""
+    """The decimal mark of a column, and whether it remains undecided."""
     core = pc.replace_substring_regex(core, r"^[+-]|[eE].*$", "")
     either = {mark: matches(core, EITHER[mark]) for mark in ".,"}
     num_whole = _num(matches(core, WHOLE))

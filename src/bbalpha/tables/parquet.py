@@ -1,4 +1,4 @@
-"""Parquet files: read a few rows at a time with their page checksums verified, and written."""
+"""Parquet files: read a few rows at a time, with page checksums verified, and written."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from bbalpha.tables.messages import TableError, check_names, check_num_columns
 
 CELLS_PER_BATCH = 2**20  # cells of a Parquet file that are decoded at a time
 MOST_ROWS_PER_BATCH = 2**16
-ROWS_PER_GROUP = 2**17  # of a file that is written
+ROWS_PER_GROUP = 2**17  # in files that we write
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -23,8 +23,8 @@ def tables_of_parquet(content: Content) -> Iterator[pyarrow.Table]:
     """The content of a Parquet file as arrow tables, some rows at a time, and one without rows.
 
     Raises:
-        TableError: If the file is damaged, with the row group, or far larger than a table of its
-            size would be, or if its columns have no names.
+        TableError: If the file is damaged (names the row group), if its contents are far larger
+            than its size suggests, or if its columns have no names.
     """
     path = content.path
     try:
@@ -39,7 +39,7 @@ def tables_of_parquet(content: Content) -> Iterator[pyarrow.Table]:
     if not names:
         raise TableError(f"{path} has no columns.")
     check_names(names, str(path))
-    # The metadata that pandas leaves in the file would turn names back into numbers.
+    # Without pandas' metadata, which would turn names back into numbers.
     found = pyarrow.schema([schema.field(n).with_name(x) for n, x in zip(used, names, strict=True)])
     yield found.empty_table()
     num_bytes = 0
@@ -79,14 +79,14 @@ def writing_parquet(file: Any) -> Iterator[Callable[[pyarrow.Table], None]]:
 
 
 def _source(content: Content) -> Any:
-    """The file itself, or its content if it is compressed as a whole or a pipe."""
+    """The file itself, or its contents if it is a pipe or compressed as a whole."""
     if content.data is None and not content.is_compressed:
         return pyarrow.OSFile(str(content.path))
     return pyarrow.BufferReader(b"".join(content.pieces()))
 
 
 def _batches(file: Any, path: Path) -> Iterator[pyarrow.RecordBatch]:
-    """The rows, some at a time, each checked to be what the file says it is."""
+    """The rows, some at a time, checked against what the file declares."""
     most_rows = max(1, CELLS_PER_BATCH // max(len(file.schema_arrow.names), 1))
     for group in range(file.num_row_groups):
         try:

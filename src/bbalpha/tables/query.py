@@ -1,7 +1,7 @@
-"""Queries: the result of a SELECT over files, which DuckDB computes, as arrow tables.
+"""Queries: the result of a SELECT over files, computed by DuckDB, as arrow tables.
 
-A query may read local files and nothing else: it is one SELECT statement, no extension can be
-installed or loaded, so that nothing reaches the network, and no setting can be changed.
+A query may only read local files: it must be a single SELECT statement, it cannot change settings,
+and it cannot install or load extensions, so that nothing reaches the network.
 """
 
 import re
@@ -24,7 +24,7 @@ LOCKED: dict[str, Any] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,  # names of tables are not variables of this process
 }
-# What DuckDB adds to an error: advice for its own users, and the line with a mark below the place.
+# DuckDB adds advice for its own users to an error, and the line with a mark below the place.
 ADVICE = re.compile(r"\n\s*(Please try|Possible|LINE \d+:|Candidate|Did you mean).*", re.DOTALL)
 PLACE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
 
@@ -68,7 +68,7 @@ def _checked(database: Any, query: str, duckdb: Any) -> Any:
 
 @contextmanager
 def _told(kind: type[Exception]) -> Iterator[None]:
-    """Tell errors of DuckDB, and of arrow while it fetches rows, in one sentence."""
+    """Turn errors of DuckDB, and of arrow while it fetches rows, into one sentence."""
     try:
         yield
     except (kind, pyarrow.ArrowException, OSError) as error:

@@ -27,8 +27,8 @@ from bbalpha.tables.numerals import (
 
 FALSE = ("false", "no", "n", "f", "off", "0")
 TRUE = ("true", "yes", "y", "t", "on", "1")
-NUM_SAMPLED = 1000  # cells that show whether a column of text is worth reading as values
-HOPELESS = 0.1  # fraction of them that must be values
+NUM_SAMPLED = 1000  # cells that show whether a column of text may hold values
+HOPELESS = 0.1  # a column with fewer values than this fraction is text
 MOST_SPELLINGS = 6  # of a pair, such as yes, Yes, YES, no, No and NO
 
 
@@ -61,7 +61,7 @@ class Reading:
 
     @property
     def mark(self) -> str | bool | None:
-        """What the cells decided about the column as a whole: a decimal mark, or the day first."""
+        """What all cells together decided: the decimal mark, or whether the day comes first."""
         if self.kind == "date":
             return self.dayfirst
         if self.kind != "number" or self.cells.type != TEXT:
@@ -71,13 +71,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Habits:
-    """How a file is written, beyond what its cells tell.
+    """How a file is written, as far as its cells do not show it.
 
     Attributes:
-        missing: Texts that mark missing cells, besides the usual ones.
-        dayfirst: Whether 03/04/2024 is the 3rd of April; None to let each column decide.
+        missing: Texts that mark missing cells, in addition to the usual ones.
+        dayfirst: Whether 03/04/2024 is the 3rd of April; None to decide by each column's values.
         decimal_commas: Whether commas may mark decimals, because they do not separate cells.
-        role: What messages call a column: "column" or "target".
+        role: The word for a column in messages: "column" or "target".
         source: The file, if there is one, for messages about a type.
     """
 
@@ -92,10 +92,10 @@ def first_reading(name: str, column: Any, habits: Habits, as_text: bool = False)
     """Read a column of a training table.
 
     Args:
-        name: Its name.
+        name: The name of the column.
         column: An arrow array or a pandas series.
         habits: How the table is written.
-        as_text: Whether to take it as text, whatever it holds.
+        as_text: Whether to treat it as text, whatever it holds.
 
     Raises:
         TableError: If the type is unusable, or a cell does not suit the kind of the others.
@@ -120,7 +120,7 @@ def next_reading(name: str, column: Any, kind: str, notation: Notation, habits: 
     """Read a column of a new table as the kind that it had in training.
 
     Args:
-        name: Its name.
+        name: The name of the column.
         column: An arrow array or a pandas series.
         kind: The kind in training, or "class" for labels.
         notation: How numbers were written in training.
@@ -163,9 +163,10 @@ def typed_or_refused(name: str, column: Any, habits: Habits, remedy: str | None 
 
 
 def _plain_numbers(name, column, known, habits):
-    """The reading of a column of text that holds nothing but plain numbers and empty cells.
+    """The reading of a column of text that holds only plain numbers and empty cells.
 
-    It is what the other rules would find, in a third of the time; None for any other column.
+    The result is what the general rules would find, in a third of the time; None for any other
+    column.
     """
     if habits.missing or not cells_of.is_text_of_arrow(column):
         return None
@@ -204,7 +205,7 @@ def _is_pair(cells):
 
 
 def _may_hold_values(cells, habits):
-    """Whether a sample across the column has some numbers or dates, which are slow to look for."""
+    """Whether a sample of the column has numbers or dates, because the search is slow."""
     present = cells.drop_null()
     step = max(len(present) // NUM_SAMPLED, 1)
     sample = present.take(np.arange(0, len(present), step))
@@ -270,7 +271,7 @@ def _dates(name, cells, habits, known=False, dates=None):
 
 
 def _booleans(name, cells):
-    """A column of pairs; other cells of a new table count as missing."""
+    """A column of booleans; other texts in a new table count as missing."""
     lower = pc.utf8_lower(cells_of.texts(cells))
     is_true, is_false = (
         pc.fill_null(pc.is_in(lower, value_set=pyarrow.array(words, TEXT)), False)

@@ -1,7 +1,7 @@
 """Sources: the file, the folder, the pattern or the query that a table is read from.
 
-Several files make one table: their rows in the order of the names. Each must have the same columns,
-with values of the same kind.
+Several files make one table, with their rows in the order of the file names. All files must have
+the same columns, with values of the same kind.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from bbalpha.tables.messages import TableError, listing, quote
 from bbalpha.tables.parquet import tables_of_parquet
 from bbalpha.tables.query import tables_of_query
 
-FILE = b"file"  # in the metadata of a table: the file that it comes from, or the first of them
+FILE = b"file"  # key in the metadata of a table: the (first) file that it comes from
 
 
 def tables_of(source: str | Path) -> Iterator[pyarrow.Table]:
@@ -47,7 +47,7 @@ def tables_of(source: str | Path) -> Iterator[pyarrow.Table]:
 
 
 def tables_of_file(path: Path) -> Iterator[pyarrow.Table]:
-    """The rows of one file, some at a time; there is a table even if there are no rows."""
+    """The rows of one file, some at a time; at least one table, even if there are no rows."""
     content = Content.of(path)
     if content.suffix in JSON_SUFFIXES:
         tables = tables_of_json(content)
@@ -56,14 +56,14 @@ def tables_of_file(path: Path) -> Iterator[pyarrow.Table]:
     try:
         yield from tables
     except TableError:
-        if content.is_compressed:  # then it says first that it is damaged, or far too large
+        if content.is_compressed:  # so that damage or an excessive size is reported first
             for _ in content.pieces():
                 pass
         raise
 
 
 def kind_of(kind: Any) -> str:
-    """What an arrow type holds, in one word; types of one kind may change between files."""
+    """The kind of an arrow type, in one word; files may differ in type, but not in kind."""
     types = pyarrow.types
     if types.is_dictionary(kind):
         return kind_of(kind.value_type)
@@ -75,7 +75,7 @@ def kind_of(kind: Any) -> str:
 
 
 def joined(tables: list[pyarrow.Table]) -> pyarrow.Table:
-    """The rows of all tables, in types that hold those of each."""
+    """The rows of all tables, in types that can hold the values of each."""
     schema = tables[0].schema
     if all(table.schema.equals(schema) for table in tables):
         return pyarrow.concat_tables(tables)
@@ -84,7 +84,7 @@ def joined(tables: list[pyarrow.Table]) -> pyarrow.Table:
 
 
 def _one_type(columns: list[pyarrow.ChunkedArray]) -> pyarrow.ChunkedArray:
-    """The cells of all columns, which are of one kind, as the type that holds them."""
+    """The cells of all columns, which are of one kind, in a type that can hold them."""
     kinds = {column.type for column in columns if not pyarrow.types.is_null(column.type)}
     if len(kinds) > 1:
         wide = {

@@ -1,4 +1,4 @@
-"""Streams: a table of any length, read some rows at a time and as often as it is asked for."""
+"""Streams: a table of any length that is read some rows at a time, as often as needed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,19 +10,19 @@ from bbalpha.files.naming import files_of, is_query
 from bbalpha.tables.files import without_rows
 from bbalpha.tables.sources import joined, tables_of
 
-MOST_KEPT = 2**26  # bytes of a table that is kept in memory rather than read twice
+MOST_KEPT = 2**26  # bytes; smaller tables are kept in memory rather than read twice
 
 
 class TableStream:
-    """The rows of a source, which are counted, and thereby checked, at once.
+    """The rows of a source; creating it counts, and thereby checks, all rows.
 
-    A small table stays in memory, and so do a query and a pipe, which can be read only once. Any
-    other is read again for each use.
+    A small table stays in memory. So does the result of a query or the contents of a pipe, which
+    can be read only once. Anything else is read again for each use.
 
     Attributes:
-        source: What it is read from, as for `read_table`.
-        names: The names of its columns.
-        num_rows: The number of its rows.
+        source: The source, as for `read_table`.
+        names: The names of the columns.
+        num_rows: The number of rows.
     """
 
     def __init__(self, source: str | Path):
@@ -48,7 +48,7 @@ class TableStream:
         self._kept = kept
 
     def tables(self) -> Iterator[pyarrow.Table]:
-        """The rows, as many at a time as come."""
+        """The rows, in tables of any length."""
         return tables_of(self.source) if self._kept is None else iter(self._kept)
 
     def whole(self) -> pyarrow.Table:
@@ -56,7 +56,7 @@ class TableStream:
         return joined(list(self.tables()))
 
     def parts(self, ends: Sequence[int]) -> Iterator[pyarrow.Table]:
-        """The rows between these numbers, which begin with 0 and end with that of all rows."""
+        """The rows between these numbers; the first is 0 and the last the number of all rows."""
         tables, rest = self.tables(), None
         for start, end in pairwise(ends):
             while rest is None or rest.num_rows < end - start:

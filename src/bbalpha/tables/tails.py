@@ -20,7 +20,8 @@ ORDINARY_KNEE, HEAVY_KNEE = 4.0, 1.0  # deviations from the median, as k above
 HEAVY = 5.0  # deviations to the 1 % or 99 % quantile from which a column is heavy-tailed
 HUGE = 1e150  # squares of larger numbers overflow
 SKEWED = 0.5  # (q95 + q5 − 2 q50)/(q95 − q5), above which logarithms are tried
-# Quantiles and their distance in deviations of a normal distribution; the first unequal pair counts.
+# Quantiles, and their distance in deviations of a normal distribution; the first pair that differs
+# counts.
 SPREADS = ((0.25, 1.349), (0.1, 2.563), (0.05, 3.290), (0.01, 4.653), (0.0, 6.0))
 
 

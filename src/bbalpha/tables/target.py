@@ -28,7 +28,7 @@ from bbalpha.tables.reading import Habits, Reading, first_reading, next_reading
 from bbalpha.tables.value_columns import checked_notation
 
 MAX_CLASSES = 1000
-MAX_NEW_CLASSES = 20  # allowed even if most rows bring a class of their own
+MAX_NEW_CLASSES = 20  # allowed even if most rows have a class of their own
 MAX_TOKENS = 100  # texts that mark missing cells
 TASKS = ("classification", "regression")
 
@@ -40,10 +40,10 @@ class Target:
     Attributes:
         name: Its name in the header.
         task: "regression" or "classification".
-        classes: The labels of a classification as they are spelled in the file, sorted, numbers by
-            size; empty for a regression.
+        classes: The labels of a classification as spelled in the file, sorted, numbers by size;
+            empty for a regression.
         notation: How the numbers of a regression are written.
-        missing: Texts that mark missing cells, besides the usual ones.
+        missing: Texts that mark missing cells, in addition to the usual ones.
 
     >>> import pandas
     >>> from bbalpha.tables import Target
@@ -67,14 +67,14 @@ class Target:
     ) -> "Target":
         """Return the target of a training table.
 
-        Texts are classes, and so are numbers if there are only two different ones; other numbers
-        make a regression. Dates are refused.
+        Texts are classes, and so are numbers if only two different ones occur; other numbers make a
+        regression. Dates are refused.
 
         Args:
             frame: The table.
             name: The column to predict.
             task: "regression" or "classification" to override this rule.
-            missing: Texts that mark missing cells, besides the usual ones.
+            missing: Texts that mark missing cells, in addition to the usual ones.
 
         Raises:
             TableError: If the table lacks the column, if a cell of it is missing or does not suit
@@ -155,13 +155,13 @@ class Target:
 def drop_unknown_targets(
     frame: Any, name: str, task: str | None = None, missing: Sequence[str] = ()
 ) -> tuple[Any, int]:
-    """Return the rows of a table whose target is known, and the number of the others.
+    """Return the rows of a table whose target is known, and the number of other rows.
 
     Args:
         frame: The table.
         name: The column to predict.
         task: "regression", "classification" or None, as in `Target.learn`.
-        missing: Texts that mark missing cells, besides the usual ones.
+        missing: Texts that mark missing cells, in addition to the usual ones.
 
     Raises:
         TableError: If no row has a target.
@@ -195,7 +195,7 @@ def _check_none_missing(reading):
 
 
 def _classes(reading, name):
-    """The distinct labels: at least two, and not a new one in most rows."""
+    """The distinct labels; there must be at least two, and most rows must share theirs."""
     labels = cells_of.texts(reading.cells)
     if _all_finite(labels):
         distinct = _spellings(Reading(name, "number", labels, read_numerals(labels).values))

@@ -63,8 +63,8 @@ class TextColumn:
 
         Args:
             reading: The cells.
-            least: Rows that a feature of zeros and ones needs on either side.
-            outputs: Targets as `effects.outputs_of` returns them, for columns with many categories.
+            least: The rows with a 1, and with a 0, that a feature of zeros and ones needs.
+            outputs: Targets as returned by `effects.outputs_of`, for columns with many categories.
         """
         counts = cells_of.counts(reading.cells)
         frequent = sorted(counts, key=lambda text: (-counts[text], text is None, text or ""))
@@ -91,8 +91,8 @@ class TextColumn:
 
         Args:
             reading: The cells.
-            unknown: "other" to pool texts that training did not see, "error" to refuse them.
-            effects: Those of training rows; by default they are looked up.
+            unknown: "other" to pool texts that did not occur in training, "error" to refuse them.
+            effects: The effects for training rows; by default they are looked up.
         """
         codes = self._codes(reading.cells)
         if unknown == "error" and (codes < 0).any():
@@ -110,7 +110,7 @@ class TextColumn:
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of each feature: color=red, color=other, effect of color."""
+        """The name of each feature, such as color=red, color=other or effect of color."""
         names = [f"{self.name}={'' if text is None else text}" for text in self.categories]
         names += [self._other_name] if self.other else []
         num = len(self.effects[0]) if self.effects else 0
@@ -165,7 +165,7 @@ class TextColumn:
         return cls(entry["name"], **found, other=entry["other"], effects=effects)
 
     def why_useless(self, least: int) -> str | None:
-        """Why the column has no feature that `least` rows on either side determine, or None."""
+        """Why no feature of the column has `least` rows with a 1 and with a 0, or None."""
         if self.effects or len(self.categories) + self.other > 1:
             return None
         if self.categories:

@@ -1,7 +1,7 @@
 """Columns of values: numbers, dates and booleans as features.
 
-A missing value is filled with the median. If training values were missing often enough to learn
-from, a feature of zeros and ones says where.
+A missing value is replaced by the median. If values were missing in training often enough to learn
+from it, a feature of zeros and ones says where they are missing.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from bbalpha.tables.numerals import PLAIN_NOTATION, Notation
 from bbalpha.tables.reading import Reading
 from bbalpha.tables.tails import UNCHANGED, Tails
 
-NUM_DATES = 20  # distinct days from which parts of the calendar are added
+NUM_DATES = 20  # distinct days needed to add phases of the calendar
 PARTS = ("year", "week", "day")  # periods whose phase may become features
 LONGEST_UNIT = 10
 
@@ -37,7 +37,7 @@ class NumberColumn:
         fill: The replacement for a missing number, the median.
         indicator: Whether a feature says that a number is missing.
         notation: The decimal mark, and the currency or percent sign.
-        tails: How far-off numbers are drawn in.
+        tails: How extreme numbers are pulled in.
     """
 
     name: str
@@ -98,7 +98,7 @@ class DateColumn:
         indicator: Whether a feature says that a date is missing.
         dayfirst: Whether the day comes first in dates such as 03/04/2024, if there were any.
         parts: Periods whose phase is a pair of features, a sine and a cosine.
-        tails: How far-off dates are drawn in.
+        tails: How extreme dates are pulled in.
     """
 
     name: str
@@ -229,7 +229,7 @@ def checked_notation(obj: Any, what: str) -> Notation:
 
 
 def _with_indicator(column: Any, features: list[np.ndarray], reading: Reading, how: str) -> Block:
-    """The features, the indicator if there is one, and a remark about missing cells otherwise."""
+    """The features with the indicator, if there is one, or else a remark about missing cells."""
     missing = reading.missing
     if column.indicator:
         features = [*features, missing]
@@ -251,7 +251,7 @@ def _marked(column: Any) -> str:
 
 
 def _without_logs(values: np.ndarray) -> Tails:
-    """The tails of dates, of which no logarithms are taken."""
+    """The tails of dates, without logarithms."""
     shift = float(np.median(values))
     tails = Tails.learn(values - shift)  # around zero, so that dates are not all positive
     return replace(tails, center=tails.center + shift)
