@@ -379,7 +379,8 @@ def test_a_model_of_64_bits_that_is_read_in_32_gets_a_warning(path):
         assert bb.Posterior.load(path, params).q.mean.dtype == np.float64  # without a warning
     message = (
         r"^model\.safetensors was saved in 64 bits and is read in 32, so its predictions change: "
-        r"they average over other draws\. Set JAX_ENABLE_X64=1, or .* to get the same predictions\.$"
+        r"they average over other draws\. Set JAX_ENABLE_X64=1, or .* to get the same "
+        r"predictions\.$"
     )
     with pytest.warns(UserWarning, match=message):
         assert bb.Posterior.load(path, PARAMS).q.mean.dtype == np.float32
