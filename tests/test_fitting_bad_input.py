@@ -508,7 +508,7 @@ def test_one_draw_at_alpha_other_than_zero_warns_that_alpha_has_no_effect():
 def test_batches_larger_than_the_data_warn_and_hold_all_data():
     message = (
         "batch_size should not exceed the number of data points; got batch_size=50 with 6 data "
-        "points, all of which now make one batch."
+        "points, which now make one batch."
     )
     with pytest.warns(UserWarning, match=exactly(message)):
         posterior = fit(batch_size=50)

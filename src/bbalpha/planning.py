@@ -138,7 +138,7 @@ def _source_batch(num_rows: int, row_bytes: float, natural: bool) -> int:
 def _warn_of_batch_size(batch_size: int, num_rows: int) -> None:
     warn(
         f"batch_size should not exceed the number of data points; got batch_size={batch_size} "
-        f"with {num_rows} data points, all of which now make one batch."
+        f"with {num_rows} data points, which now make one batch."
     )
 
 

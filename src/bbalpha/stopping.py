@@ -93,7 +93,7 @@ class Watch:
         return -(-self.judge.round_steps // self.plan.num_batches)
 
     def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
-        """The state to go on with, and the reason to stop now, if there is one."""
+        """The state to continue with, and the reason to stop now, if there is one."""
         is_over = self._score(state)
         if self.judge is not None:
             natural = self.judge.next_round(state.optimizer_state)
@@ -188,7 +188,7 @@ class ReplicaWatch:
         return self.watches[0].every
 
     def look(self, state: FitState, energies: np.ndarray) -> tuple[FitState, str | None]:
-        """The state to go on with, and the reason to stop now, if there is one."""
+        """The state to continue with, and the reason to stop now, if there is one."""
         if not state.is_natural:
             return state, None
         judges = [watch.judge for watch in self.watches if watch.judge]

@@ -171,7 +171,7 @@ def target(name="y", *options):
         (GOOD, target("Yy"), r"target 'Yy' is not a column .*\(did you mean 'y'\?\)"),
         (GOOD, target("y", "--drop", "xs"), r"--drop 'xs' is not a col.*\(did you mean 'x'\?\)"),
         (GOOD, target("y", "--drop", "y"), "--drop must not name the target; got 'y'"),
-        (GOOD, target("y", "--drop", "x"), "the table has no column besides the target"),
+        (GOOD, target("y", "--drop", "x"), "the table has no column other than the target"),
         (GOOD, target("y", "--text", "z"), "--text 'z' is not a column of the table"),
         ("x,y\n1,a\n2,a\n", target(), "target 'y' is 'a' in every row"),
         ("x,y\n1,1\n2,2\nhm,3\n", target(), "column 'x' .*; got 'hm' in row 3"),

@@ -82,7 +82,7 @@ def test_unseen_texts_are_counted_or_refused(folder, prices, tmp_path, done, ref
     note = done("predict", prices, table).stderr
     assert re.fullmatch(
         r"Note: column 'color': \d+ of 40 texts were not in the training table, such as 'green'; "
-        r"they are counted as none of the known ones\.\n",
+        r"they are counted as none of the known texts\.\n",
         note,
     )
     assert done("evaluate", prices, table).stderr == note

@@ -132,6 +132,6 @@ def test_a_model_of_complete_data_takes_missing_cells_and_new_texts_later(tmp_pa
     assert result.stderr.splitlines() == [
         "Note: column 'x': 1 of 5 cells are missing, filled with the median 3.",
         "Note: column 't': 1 of 5 texts were not in the training table, such as 'c'; they are "
-        "counted as none of the known ones.",
+        "counted as none of the known texts.",
         "Note: column 'b': 1 of 5 cells are missing, counted as True.",
     ]

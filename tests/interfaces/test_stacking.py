@@ -115,7 +115,7 @@ def test_a_stacked_model_comes_back_from_a_file(models, table, tmp_path):
 def test_an_exported_mixture_predicts_the_same(models, table, tmp_path):
     stacked, _, _ = models
     if isinstance(stacked.posterior_.hyperparams, Members):
-        with pytest.raises(ValueError, match="stacked posteriors with noise of their own"):
+        with pytest.raises(ValueError, match="stacked posteriors that differ in their noise"):
             stacked.export(tmp_path / "model.predictor")
         return
     stacked.export(tmp_path / "model.predictor")

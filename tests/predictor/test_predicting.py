@@ -220,7 +220,11 @@ def test_named_inputs_may_come_as_objects_in_any_order(saved):
         ),
         ("sample_y", ([[1.0, 2.0]], 0), "n_samples must be a positive integer; got n_samples=0"),
         ("score_samples", ([[1.0, 2.0]], [1, 2]), r"y must have 1 numbers for each of 1 rows; got"),
-        ("score_samples", ([[1.0, 2.0]], [np.nan]), "y must hold finite numbers; got others"),
+        (
+            "score_samples",
+            ([[1.0, 2.0]], [np.nan]),
+            "y must hold finite numbers; got NaN or infinity",
+        ),
     ],
 )
 def test_a_wrong_argument_gets_a_sentence(saved, method, arguments, message):

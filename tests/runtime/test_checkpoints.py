@@ -274,7 +274,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch)
         write(path, tree, metadata)
 
     monkeypatch.setattr(model_file, "write", fail_later)
-    message = r"^A checkpoint was not saved, and the fit goes on: .* No space left on device\.$"
+    message = r"^A checkpoint was not saved; the fit continues: .* No space left on device\.$"
     with pytest.warns(UserWarning, match=message):
         found = fit(**KINDS["minibatches"], checkpoint=bb.Checkpoint(tmp_path, seconds=0.0))
     assert_same(found, expected)

@@ -86,9 +86,10 @@ def test_slurm_says_everything(monkeypatch):
         (
             {"num_processes": 2},
             ValueError,
-            "address must be given if no variable and no cluster says it; got address=None. The ",
+            "address must be given if neither a variable nor a cluster provides it; got "
+            "address=None. The ",
         ),
-        ({"address": "a:1", "process_id": 0}, ValueError, "num_processes must be given if no"),
+        ({"address": "a:1", "process_id": 0}, ValueError, "num_processes must be given if neither"),
         ({"cluster": "mpi4py"}, ValueError, 'cluster must not be "mpi4py" unless mpi4py is inst'),
     ],
 )

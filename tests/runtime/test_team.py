@@ -203,7 +203,7 @@ def test_the_start_must_be_the_same_in_all_processes(team):
 
     state = bb.init(log_zero, jnp.zeros(1), num_data=1, key=jax.random.key(0))
     message = (
-        r"^checkpoint must be a folder that every process sees, as they all go on from the same "
+        r"^checkpoint must be a folder that every process sees, because all continue from the same "
         r"state; got step 0 in process 1\.$"
     )
     with pytest.raises(ValueError, match=message):

@@ -55,7 +55,7 @@ def test_unseen_texts_join_the_rare_ones_and_are_counted(texts):
     encoder = Encoder.learn(texts(t=["a"] * 50 + ["b"] * 50))
     rows = encoder.read(texts(t=["b", "new"]))
     np.testing.assert_array_equal(rows.features, [[0, 1], [0, 0]])
-    assert "such as 'new'; they are counted as none of the known ones." in rows.notes[0]
+    assert "such as 'new'; they are counted as none of the known texts." in rows.notes[0]
 
 
 def test_unseen_texts_are_refused_on_request_but_rare_ones_are_not(texts, refusal):

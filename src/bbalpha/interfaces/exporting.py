@@ -59,7 +59,7 @@ def export(
 def _check_plain(likelihood: Any) -> None:
     """Raise if a predictor does not support the likelihood."""
     if isinstance(likelihood, Members | Spread):
-        why = "a spread that calibrate changed, or stacked posteriors with noise of their own"
+        why = "a spread changed by calibrate, or stacked posteriors that differ in their noise"
         raise ValueError(f"the model must be one that a predictor can hold; got one with {why}.")
 
 

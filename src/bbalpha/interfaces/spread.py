@@ -44,27 +44,27 @@ class Spread(eqx.Module):
         return likelihood.log_prob(outputs, targets)
 
     def mean(self, outputs: Outputs) -> Columns:
-        """Return the mean, likewise."""
+        """Return the mean with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.mean(outputs)
 
     def variance(self, outputs: Outputs) -> Columns:
-        """Return the variance, likewise."""
+        """Return the variance with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.variance(outputs)
 
     def sample(self, outputs: Outputs, *, key: RandomKey) -> Array:
-        """Return one target per row, likewise."""
+        """Return one target per row with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.sample(outputs, key=key)
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y ≤ y), likewise."""
+        """Return P(Y ≤ y) with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.cdf(outputs, targets)
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y > y), likewise."""
+        """Return P(Y > y) with the changed spread."""
         likelihood, outputs = self._parts(outputs)
         return likelihood.survival(outputs, targets)
 

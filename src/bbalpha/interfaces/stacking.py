@@ -39,23 +39,23 @@ class Members(eqx.Module):
         return self._of_draws(outputs, lambda one, outputs: one.log_prob(outputs, targets))
 
     def mean(self, outputs: Outputs) -> Columns:
-        """Return the mean, likewise."""
+        """Return the mean under the likelihood of each draw."""
         return self._of_draws(outputs, lambda one, outputs: one.mean(outputs))
 
     def variance(self, outputs: Outputs) -> Columns:
-        """Return the variance, likewise."""
+        """Return the variance under the likelihood of each draw."""
         return self._of_draws(outputs, lambda one, outputs: one.variance(outputs))
 
     def sample(self, outputs: Outputs, *, key: RandomKey) -> Array:
-        """Return one target per row, likewise."""
+        """Return one target per row under the likelihood of each draw."""
         return self._of_draws(outputs, lambda one, outputs: one.sample(outputs, key=key))
 
     def cdf(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y ≤ y), likewise."""
+        """Return P(Y ≤ y) under the likelihood of each draw."""
         return self._of_draws(outputs, lambda one, outputs: one.cdf(outputs, targets))
 
     def survival(self, outputs: Outputs, targets: ArrayLike) -> Columns:
-        """Return P(Y > y), likewise."""
+        """Return P(Y > y) under the likelihood of each draw."""
         return self._of_draws(outputs, lambda one, outputs: one.survival(outputs, targets))
 
     def _of_draws(self, outputs: Outputs, function: Callable[[Any, Array], Array]) -> Array:

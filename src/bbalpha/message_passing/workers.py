@@ -45,7 +45,7 @@ class Worker(Protocol):
         ...
 
     def update(self, q: Message, step: float) -> Message:
-        """The worker's site after one step, given what the server holds."""
+        """The worker's site after one step, given the server's q."""
         ...
 
 
@@ -83,7 +83,7 @@ class LocalWorker:
         return self._site
 
     def update(self, q: Message, step: float) -> Message:
-        """The worker's site after one step, given what the server holds."""
+        """The worker's site after one step, given the server's q."""
         key, own = jax.random.split(
             jax.random.wrap_key_data(jnp.asarray(self._key), impl=self._impl)
         )

@@ -135,7 +135,7 @@ class Contents:
             rule = f"{len(self.target_mean)} numbers for each of {num_rows} rows"
             raise ValueError(f"y must have {rule}; got shape {np.shape(y)}.")
         if not np.isfinite(columns).all():
-            raise ValueError("y must hold finite numbers; got others.")
+            raise ValueError("y must hold finite numbers; got NaN or infinity.")
         if self.is_count and not ((columns >= 0) & (columns == np.floor(columns))).all():
             raise ValueError("y must hold counts, from 0 on; got another number.")
         return (columns - self.target_mean) / self.target_scale

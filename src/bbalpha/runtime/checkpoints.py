@@ -87,7 +87,7 @@ class Keeper:
         try:
             self.save(state, energies, stopped)
         except OSError as error:
-            warn(f"A checkpoint was not saved, and the fit goes on: {error}")
+            warn(f"A checkpoint was not saved; the fit continues: {error}")
         self.saved_at = time.perf_counter()
 
     def save(self, state: FitState, energies: np.ndarray, stopped: str | None = None) -> None:

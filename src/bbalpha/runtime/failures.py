@@ -83,7 +83,7 @@ def _delay_aborts(seconds: float) -> None:
     def delay(number: int) -> None:
         aborting.set()
         if threading.current_thread() is threading.main_thread():
-            leave("Error: jax could not go on, because a process was lost or did not arrive.")
+            leave("Error: jax could not continue, because a process was lost or did not arrive.")
         time.sleep(seconds)
 
     _Kept.handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(delay)

@@ -176,7 +176,7 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
     missing = [name for name, value in zip(OURS, place, strict=False) if value is None]
     if missing:
         raise ValueError(
-            f"{missing[0]} must be given if no variable and no cluster says it; got "
+            f"{missing[0]} must be given if neither a variable nor a cluster provides it; got "
             f"{missing[0]}=None. The variable is {OURS[missing[0]]}."
         )
     return place

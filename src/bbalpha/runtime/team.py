@@ -97,8 +97,8 @@ class Team:
         """Raise unless all processes continue from the same checkpoint."""
         if not self.is_same((start.state, start.stopped)):
             raise ValueError(
-                "checkpoint must be a folder that every process sees, as they all go on from the "
-                f"same state; got step {int(start.state.step):,} in process {self.process}."
+                "checkpoint must be a folder that every process sees, because all continue from "
+                f"the same state; got step {int(start.state.step):,} in process {self.process}."
             )
 
     def over(self, program: Callable[..., Any], waits: bool = False) -> Callable[..., Any]:

@@ -159,7 +159,7 @@ class Encoder:
         """
         names = names_of(frame)
         if not names:
-            raise TableError("the table has no column besides the target.")
+            raise TableError("the table has no column other than the target.")
         check_names(names, "the table")
         for name in text:
             check_has_column(names, name, "--text")

@@ -169,7 +169,7 @@ class TextColumn:
         if self.effects or len(self.categories) + self.other > 1:
             return None
         if self.categories:
-            return f"is {quote(self.categories[0])} in all but fewer than {least} rows"
+            return f"differs from {quote(self.categories[0])} in fewer than {least} rows"
         return f"has no text that {least} rows share"
 
     @property
@@ -189,7 +189,7 @@ class TextColumn:
             return ()
         value = reading.cells[int(unseen.argmax())].as_py()
         example = "a missing cell" if value is None else quote(value)
-        place = "pooled with the rare ones" if self.other else "counted as none of the known ones"
+        place = "pooled with the rare ones" if self.other else "counted as none of the known texts"
         words = f"texts were not in the training table, such as {example}; they are {place}"
         return (Tally("unseen", int(unseen.sum()), words, len(codes)),)
 

@@ -62,7 +62,7 @@ class NumberColumn:
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of the column, perhaps with "log", and that of the indicator."""
+        """The name of the column, perhaps with "log", and the name of the indicator."""
         name = self.name if self.tails.log_from is None else f"log {self.name}"
         return [name, *_indicator_names(self)]
 
@@ -197,7 +197,7 @@ class BooleanColumn:
 
     @property
     def feature_names(self) -> list[str]:
-        """The name of the column and that of the indicator."""
+        """The names of the column and of the indicator."""
         return [self.name, *_indicator_names(self)]
 
     @property

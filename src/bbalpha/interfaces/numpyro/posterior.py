@@ -63,7 +63,7 @@ class SiteDraws(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ParameterDraws:
-    """Draws of a posterior that `bbalpha.fit` made of a plain model."""
+    """Draws of a posterior that `bbalpha.fit` found for a plain model."""
 
     posterior: Posterior
     log_likelihood: Any
