@@ -40,7 +40,7 @@ def launch_processes(
         list[str],
         typer.Argument(
             metavar="-- COMMAND ...",
-            help='A bbalpha fit, such as "fit houses.csv --target price", or a program of your '
+            help='The command fit, such as "fit houses.csv --target price", or a program of your '
             'own, such as "python train.py".',
         ),
     ],
@@ -49,7 +49,7 @@ def launch_processes(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--processes", 1, MOST_PROCESSES),
-            help="Number of processes that share the work; by default 2.",
+            help="Number of processes that share the work.",
         ),
     ] = 2,
     restarts: Annotated[
@@ -57,7 +57,7 @@ def launch_processes(
         typer.Option(
             metavar="NUMBER",
             parser=whole_number("--restarts", 0, MOST_RESTARTS),
-            help="How many times to restart all processes after one has failed; by default 0. They "
+            help="How many times to restart all processes after one has failed. They "
             "continue from their last checkpoint; fit keeps its checkpoint in a temporary folder "
             "unless --checkpoint names another.",
         ),

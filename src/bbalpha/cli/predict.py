@@ -29,8 +29,8 @@ def predict_table(
             "--output",
             "-o",
             metavar="FILE",
-            help="CSV or Parquet file for the predictions, replaced if it exists; - (the default) "
-            "is standard output.",
+            help="CSV or Parquet file for the predictions, replaced if it exists; - is "
+            "standard output.",
         ),
     ] = STANDARD_OUTPUT,
     quantiles: Annotated[
