@@ -187,23 +187,13 @@ def fit_table(
     sources = check_data(data)
     started = time.perf_counter()
 
-    with without_pandas():
-        import pyarrow
-
-        pyarrow.scalar(0)  # it looks for pandas once
-        from bbalpha.cli.training_table import (
-            check_likelihood,
-            intake,
-            output_name,
-            read_training_table,
-        )
-
-    path = output or output_name(data, ".safetensors")
+    tables = _reader_of_tables()
+    path = output or tables.output_name(data, ".safetensors")
     _check_outputs(sources, path, plot, checkpoint)
-    columns = intake(target, task, text, drop, id, missing, dayfirst, skip_missing_target)
-    table = read_training_table(data, columns, quiet or json)
+    about = (target, task, text, drop, id, missing, dayfirst, skip_missing_target)
+    table = tables.read_training_table(data, tables.intake(*about), quiet or json)
     named = None if likelihood == "auto" else likelihood
-    check_likelihood(named, LIKELIHOODS[table.target.task], table)
+    tables.check_likelihood(named, LIKELIHOODS[table.target.task], table)
     reading = time.perf_counter() - started
     if path.exists() and not force:
         from bbalpha.cli.replacing import check_replaceable
@@ -219,6 +209,16 @@ class Files(NamedTuple):
     model: Path
     plot: Path | None
     checkpoint: Path | None
+
+
+def _reader_of_tables() -> Any:
+    """The module that reads training tables, loaded without pandas."""
+    with without_pandas():
+        import pyarrow
+
+        pyarrow.scalar(0)  # it looks for pandas only once
+        from bbalpha.cli import training_table
+    return training_table
 
 
 def _check_outputs(
