@@ -24,6 +24,7 @@ LOWEST_RATE = 0.1  # relative to the highest; below it averaging is better than 
 FASTER, SLOWER = 1.15, 0.7  # changes of the rate when successive gradients agree or disagree
 AGREEMENT = 0.1  # cosine between successive gradients from which they count as agreeing
 QUIET = 0.05  # length of a gradient, in posterior deviations, that is no reason for a lower rate
+FIRST_RADIUS = 8.0  # posterior deviations that the first step may take
 SHORTER = 0.25  # how much of a refused step the next one may take
 ALLOWED_RISE = 1.0  # nats; steps along a path gradient may raise the energy by its noise
 ROUNDING = 1e-5  # of the energy, in single precision
@@ -108,7 +109,7 @@ def _init_natural(highest_rate: Float[Array, ""], variables: Any) -> NaturalStat
     return NaturalState(
         highest_rate=on_device(highest_rate, dtype),
         rate=on_device(highest_rate, dtype),
-        radius=on_device(1.0, dtype),
+        radius=on_device(FIRST_RADIUS, dtype),
         coordinates=_no_coordinates(variables.q),
         adam=_zeros(jax.eval_shape(ADAM.init, _rest(variables))),
         travel=on_device(0.0, dtype),
