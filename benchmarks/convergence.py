@@ -25,7 +25,7 @@ from timing import seconds
 import bbalpha as bb
 from bbalpha.distributions import INITIAL_LOG_VARIANCE
 from bbalpha.engine.batches import no_order
-from bbalpha.engine.epochs import run_steps
+from bbalpha.engine.epochs import run_steps, whole_steps
 from bbalpha.engine.loop import Plan
 from bbalpha.planning import draws_for, optimizer_for
 
@@ -67,7 +67,8 @@ def ours(problem):
     plan = Plan(len(rows.sample_weight), 1, 2000)
     num_samples = draws_for("natural", problem.params, None, problem.num_data)
     optimizer = optimizer_for(plan, "natural", problem.params, num_samples, None)
-    return _fitted(problem, optimizer, plan.batch_size, plan.num_epochs, num_samples)
+    settings = plan.batch_size, plan.num_epochs, num_samples
+    return _fitted(problem, optimizer, *settings, program=whole_steps)
 
 
 def former(problem):
@@ -150,8 +151,8 @@ def _is_below(energy, threshold, q):
     return bool(energy(q) <= threshold)
 
 
-def _fitted(problem, optimizer, batch_size, max_steps, num_samples=NUM_SAMPLES):
-    """The compiled loop inside `bb.fit`."""
+def _fitted(problem, optimizer, batch_size, max_steps, num_samples=NUM_SAMPLES, program=run_steps):
+    """The compiled loop inside `bb.fit`, compiled for speed, as `fit` does for large problems."""
     state = bb.init(
         problem.log_likelihood,
         problem.params,
@@ -166,7 +167,7 @@ def _fitted(problem, optimizer, batch_size, max_steps, num_samples=NUM_SAMPLES):
 
     def run(state_and_order, num_steps):
         state, order = state_and_order
-        return run_steps(state, rows, order, jnp.asarray(num_steps), batch_size)[:2]
+        return program(state, rows, order, jnp.asarray(num_steps), batch_size)[:2]
 
     start = (state, no_order(rows, batch_size))
     return Candidate(run, start, lambda state_and_order: state_and_order[0].variables.q, max_steps)

@@ -22,7 +22,7 @@ from bbalpha.engine.batches import Rows, no_order, padded_length, padded_rows
 from bbalpha.engine.checks import check_alpha, check_counts, check_optional_counts, warn
 from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.compiling import Compiled, compile_ahead
-from bbalpha.engine.epochs import full_energy, quick_steps, run_steps
+from bbalpha.engine.epochs import full_energy, quick_steps, run_steps, whole_steps
 from bbalpha.engine.limits import MOST
 from bbalpha.engine.loop import Plan, Start, start_at
 from bbalpha.engine.noise import samples_to_match
@@ -173,9 +173,8 @@ def steps_for(plan: Plan, optimizer: Any, params: PyTree, num_samples: int) -> C
     """The program that takes steps: the quickly compiled one if that costs little or no speed."""
     num_outcomes = plan.batch_size * num_samples
     if optimizer == "natural":
-        is_small = num_outcomes <= SMALL_STEP
-    else:
-        is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
+        return quick_steps if num_outcomes <= SMALL_STEP else whole_steps
+    is_small = num_outcomes * _size(params) <= SMALL_PRODUCTS
     return quick_steps if is_small else run_steps
 
 

@@ -23,8 +23,8 @@ def test_a_program_is_its_function():
     np.testing.assert_allclose(compiled.function(VALUES), square(VALUES))
 
 
-@pytest.mark.parametrize("is_rare", [False, True])
-def test_a_program_is_made_once_with_its_options_at_the_first_call(is_rare, monkeypatch):
+@pytest.mark.parametrize("kind", [{}, {"is_rare": True}, {"is_whole": True}])
+def test_a_program_is_made_once_with_its_options_at_the_first_call(kind, monkeypatch):
     given = []
 
     def jit(function, **settings):
@@ -32,11 +32,11 @@ def test_a_program_is_made_once_with_its_options_at_the_first_call(is_rare, monk
         return function
 
     monkeypatch.setattr("jax.jit", jit)
-    compiled = Compiled(square, is_rare=is_rare)
+    compiled = Compiled(square, **kind)
     assert given == []
     for _ in range(2):
         compiled(VALUES)
-    assert given == [compiler_options(is_rare)]
+    assert given == [compiler_options(**({"is_rare": False} | kind))]
 
 
 def test_inside_another_program_it_is_compiled_as_that_one_is():

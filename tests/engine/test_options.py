@@ -8,6 +8,7 @@ from bbalpha.engine.options import (
     JAX_WITH_OPTIONS,
     RARE_OPTIONS,
     STEP_OPTIONS,
+    WHOLE_OPTIONS,
     compiler_options,
     inside_program,
 )
@@ -15,9 +16,16 @@ from bbalpha.engine.options import (
 IS_KNOWN = jax.__version_info__[:2] == JAX_WITH_OPTIONS
 
 
-@pytest.mark.parametrize(("is_rare", "options"), [(False, STEP_OPTIONS), (True, RARE_OPTIONS)])
-def test_the_options_of_a_program_depend_on_how_often_it_runs(is_rare, options):
-    assert compiler_options(is_rare) == (options if IS_KNOWN else None)
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ({"is_rare": False}, STEP_OPTIONS),
+        ({"is_rare": True}, RARE_OPTIONS),
+        ({"is_rare": False, "is_whole": True}, WHOLE_OPTIONS),
+    ],
+)
+def test_the_options_of_a_program_depend_on_how_often_it_runs(kind, options):
+    assert compiler_options(**kind) == (options if IS_KNOWN else None)
 
 
 def test_an_accelerator_gets_no_options_of_the_cpu(monkeypatch):

@@ -23,6 +23,7 @@ class Compiled:
         static_argnames: the arguments that are not traced.
         is_rare: whether the program runs so rarely that compiling it quickly matters more than
             speed.
+        is_whole: whether the program takes steps on all rows at once.
 
     >>> from bbalpha.engine.compiling import Compiled
     >>> double = Compiled(lambda x: x + x)
@@ -33,11 +34,12 @@ class Compiled:
     function: Callable
     static_argnames: tuple[str, ...] = ()
     is_rare: bool = False
+    is_whole: bool = False
 
     @cached_property
     def program(self) -> Any:
         """The function under `jax.jit`, with options for this machine."""
-        options = compiler_options(self.is_rare)
+        options = compiler_options(self.is_rare, self.is_whole)
         return jax.jit(
             self.function, static_argnames=self.static_argnames, compiler_options=options
         )

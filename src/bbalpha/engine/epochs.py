@@ -118,6 +118,7 @@ def run_steps(
 
 # For runs that would take less time than compiling for speed.
 quick_steps = Compiled(run_steps.function, run_steps.static_argnames, is_rare=True)
+whole_steps = Compiled(run_steps.function, run_steps.static_argnames, is_whole=True)
 
 
 def _run_epoch(rows: Rows, batch_size: int, span: Span, carry: EpochCarry) -> EpochCarry:
