@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from bbalpha.engine.arrays import on_device
+from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows, no_order, order_under_way
 from bbalpha.engine.chunks import SourceError
 from bbalpha.engine.epochs import CHUNK_EPOCHS
@@ -98,7 +98,7 @@ def start_at(
         energies = np.zeros((*state.step.shape, plan.num_epochs))
     if not isinstance(rows, Rows):
         return Start(state, rows.order_at(state, plan, energies), energies, stopped)
-    epoch, place = divmod(int(np.max(state.step)), plan.num_batches)
+    epoch, place = divmod(int(on_host(state.step).max()), plan.num_batches)
     if place == 0:
         order = no_order(rows, plan.batch_size, state.step.shape)
     else:

@@ -111,10 +111,10 @@ class Network:
         else:
             deviations = self._tree(lambda dims, deviation, _: np.full(dims, scale * deviation))
         layout = Layout.of(self.shapes())
-        mean, deviations = (
-            layout.flatten(jax.tree.map(on_device, tree)) for tree in (mean, deviations)
+        log_variances = jax.tree.map(lambda deviation: 2 * np.log(deviation), deviations)
+        return DiagonalGaussian(
+            *(layout.flatten(jax.tree.map(on_device, tree)) for tree in (mean, log_variances))
         )
-        return DiagonalGaussian(mean, 2 * jnp.log(deviations))
 
     def factors(self) -> PyTree:
         """Factors on the prior's variances, all 1, for `fit` to learn.
