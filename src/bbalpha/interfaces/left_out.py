@@ -233,11 +233,11 @@ def responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> Respons
     key = threefry.fold_in(model._key(), 1)
     cotangents = _cotangents(effects, posterior.layout.size)
     slopes = np.asarray(_pulled_back(posterior, network, inputs, cotangents, key), np.float64)
-    repeats = rows.weights * float(posterior.num_data) / rows.weights.sum()
+    repeats = float(posterior.num_data) / float(rows.weights.sum())
     deviations = np.sqrt(np.asarray(prior.variance, np.float64))
     scaled = slopes * deviations
     moves, leverages = moves_and_leverages(
-        rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(repeats)[:, None]
+        rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(rows.weights)[:, None], repeats
     )
     moves = jnp.asarray(moves * deviations, inputs.dtype)
     shifts = _pushed_forward(posterior, network, inputs, moves, key)
