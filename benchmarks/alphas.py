@@ -303,14 +303,32 @@ def report():
         size = next(row["num_train"] for row in found if row["table"] == name)
         means = [f"{np.mean(cells[method]):.3f}" if method in cells else "" for method in SHOWN]
         print(f"| {name} | {size} | {len(cells['α = 0'])} | " + " | ".join(means) + " |")
-    for title, names in {
-        "chosen on": CHOSEN_ON,
-        "the other half": set(TABLES) - {*CHOSEN_ON},
-    }.items():
+    report_paired(found)
+    halves = {"chosen on": CHOSEN_ON, "the other half": set(TABLES) - {*CHOSEN_ON}, "all": TABLES}
+    for title, names in halves.items():
         print(f"\n| {title} | mean regret | worst | against α = 0: worst | at least the best |")
         print("|---" * 5 + "|")
         for method in (*SHOWN, *OTHERS):
             report_method(method, {name: scores[name] for name in scores if name in names})
+
+
+def report_paired(found):
+    """Print what is gained over α = 0, with standard errors of the paired differences of rows."""
+    methods = ("α = 0.5", "tuned", "stacked", "repaired")
+    print("\n| table | test rows | " + " | ".join(f"{name} − α = 0" for name in methods) + " |")
+    print("|---" * (len(methods) + 2) + "|")
+    for name in dict.fromkeys(row["table"] for row in found):
+        own = [row for row in found if row["table"] == name]
+        cells = []
+        for method in methods:
+            some = [row for row in own if row["method"] == method]
+            gains, errors = (
+                np.array([row[x] for row in some], float) for x in ("against_zero", "error")
+            )
+            error = np.sqrt(np.sum(errors**2)) / len(errors)
+            cells.append(f"{gains.mean():+.3f} ± {error:.3f}")
+        num_test = sum(int(row["num_test"]) for row in own if row["method"] == "α = 0")
+        print(f"| {name} | {num_test} | " + " | ".join(cells) + " |")
 
 
 def report_method(method, scores):
