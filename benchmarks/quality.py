@@ -5,9 +5,9 @@ test. "ours" has all defaults, "ours-automatic" `alpha="stacked"` and `calibrate
 finished row is added to `benchmarks/quality/rows.csv`, and the next run goes on from there, small
 tables first. NGBoost and CatBoost need an environment of their own (`make bench`); where one is
 missing, its rows are left for later. A fit that takes more than four minutes of CPU time is stopped
-and has no score; Gaussian processes for classes get at most 1,000 rows. `--report` prints the
-tables for docs/benchmarks.md.
-BBALPHA_DATA names the folder of the UCI and probit sets; without it they are left out.
+and has no score, nor have other splits of the table; Gaussian processes for classes get at most
+1,000 rows. `--report` prints the tables for docs/benchmarks.md. BBALPHA_DATA names the folder of
+the UCI and probit sets; without it they are left out.
 """
 
 import argparse
@@ -97,14 +97,23 @@ def rows():
         return list(csv.DictReader(file))
 
 
+def is_slow(row):
+    """Whether a method was stopped, so that it need not try other splits of the table."""
+    return row.get("error", "").startswith("TimeoutError")
+
+
 def run_all(names, chosen):
     PATH.parent.mkdir(exist_ok=True)
     done = {(row["table"], int(row["split"]), row["method"]) for row in rows()}
+    slow = {(row["table"], row["method"]) for row in rows() if is_slow(row)}
     for split in range(NUM_SPLITS):
         for name in names:
             for method in chosen:
-                if (name, split, method) in done or not (row := run(name, split, method)):
+                if (name, split, method) in done or (name, method) in slow:
                     continue
+                if not (row := run(name, split, method)):
+                    continue
+                slow |= {(name, method)} if is_slow(row) else set()
                 is_new = not PATH.exists()
                 with PATH.open("a", newline="") as file:
                     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
