@@ -22,7 +22,8 @@ def moves_and_leverages(
     """How far the parameters move without each row, and the leverage of each row.
 
     The move is (H − Σ s sᵀ)⁻¹ pull, where H = I + repeats Σ s sᵀ sums over all rows and the
-    difference over the row's own s, once. The leverage is the largest share of H that the row's own s make up.
+    difference over the row's own s, once. The leverage is the largest share of H that the row's own
+    s make up.
 
     Args:
         pulls: The slope of every row in the parameters.
