@@ -74,9 +74,10 @@ $(BENCH)/.package: pyproject.toml constraints.txt | $(BIN)/python
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
 		-e ".[bench,cli]"
-	@# NGBoost works with pandas 3, but lifelines, which it imports, does not allow it.
+	@# NGBoost works with pandas 3, but lifelines, which it imports, does not allow it. CatBoost
+	@# needs the packages for its plots only there.
 	@$(BENCH)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
-		--no-deps ngboost lifelines
+		--no-deps ngboost lifelines catboost six
 	@touch $@
 
 $(BIN)/python:

@@ -25,7 +25,7 @@ from sklearn import datasets
 
 import bbalpha as bb
 from bbalpha.data import Dataset
-from bbalpha.interfaces import left_out
+from bbalpha.interfaces import left_out, tuning
 from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
 from bbalpha.interfaces.leverage import are_reliable
 from bbalpha.interfaces.limits import POWERS
@@ -40,7 +40,7 @@ PATH = Path(__file__).parent / "alphas" / "splits.csv"
 FIXED = (-1.0, -0.5, 0.0, 0.5, 1.0)
 LIKELIHOODS = ("heteroscedastic", "gaussian", "student_t")
 FACTORS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
-NUM_SPLITS = 2
+NUM_SPLITS = 5
 TESTED = 0.2
 MOST_ROWS = 2000  # to train on, and to test
 UCI = ("boston", "concrete", "energy", "yacht", "wine_red", "kin8nm", "power", "naval", "protein")
@@ -103,13 +103,30 @@ def measured(name, split):
             key = f"{likelihood}|w{alpha:g}|"
             found |= {key + name: value for name, value in numbers.items()}
             found |= {key + "seconds": seconds}
+        if likelihood in (LIKELIHOODS[0], "softmax"):
+            found |= in_folds(found, likelihood, training)
     return found
+
+
+def in_folds(found, likelihood, training):
+    """Scores of fits to the other folds, where the estimators need them to compare powers."""
+    tried = {alpha: f"{likelihood}|w{alpha:g}|" for alpha in POWERS}
+    tried = {alpha: key for alpha, key in tried.items() if key + "loo" in found}
+    rows = compared(found, tried)[1]
+    if rows.sum() >= max(FEWEST_ROWS, len(rows) / 2):
+        return {}
+    sweep, scores = tuning._Sweep(training, None, None), {}
+    for alpha, key in tried.items():
+        started = time.process_time()
+        scores[key + "folds"] = sweep._cross_validated(alpha)
+        scores[key + "fold_seconds"] = time.process_time() - started
+    return scores
 
 
 def of_fit(model, scored, new):
     """What the rules need to know about one fit."""
-    _, (scores, said, _) = left_out.summary_without(model, scored, summary)
-    leverages = left_out.scores_of_rows(model, model.posterior_, scored)[2]
+    responses = left_out.responses_of(model, model.posterior_, scored)
+    _, (scores, said, _) = left_out.summary_without(model, [responses], summary)
     network, dtype = model_of(model.activation), model.posterior_.q.mean.dtype
     inputs = jnp.asarray(new.inputs, dtype)
     outputs = model.posterior_.predict(network, inputs, key=model._key(), num_samples=1000)
@@ -120,7 +137,7 @@ def of_fit(model, scored, new):
         "loo": scores - log_scale,
         "loo_extra": said.reshape(len(said), -1),
         "loo_y": scored.targets,
-        "lev": leverages,
+        "lev": responses.leverages,
         "test": np.asarray(tested[0], float) - log_scale,
         "test_extra": np.asarray(tested[1], float).reshape(len(new.targets), -1),
         "y": new.targets,
@@ -150,10 +167,9 @@ def derived(found):
     for alpha, scores in tests.items():
         yield f"α = {alpha:g}", "", scores, float(found[fits[alpha] + "seconds"])
     tried = {alpha: fits[alpha] for alpha in sorted(POWERS) if alpha in fits}
-    seconds = sum(float(found[key + "seconds"]) for key in tried.values())
+    names = [key + name for key in tried.values() for name in ("seconds", "fold_seconds")]
+    seconds = sum(float(found.get(name, 0)) for name in names)
     scores, is_compared = compared(found, tried)
-    if is_compared.sum() < FEWEST_ROWS:  # the estimators would fit again, in folds
-        return
     weights = np.ones(is_compared.sum())
     curve = AlphaCurve.of(scores, weights).stacked(scores, weights)
     yield "tuned", f"{curve.chosen:g}", tests[curve.chosen], seconds
@@ -170,7 +186,13 @@ def wanted(key, base):
 
 
 def compared(found, tried):
-    """Leave-one-out scores of the rows that every fit can leave out, and which they are."""
+    """Leave-one-out scores of the rows that every fit can leave out, and which they are.
+
+    If the estimators would leave rows out in folds, they are the scores of these.
+    """
+    folds = {name: found[key + "folds"] for name, key in tried.items() if key + "folds" in found}
+    if folds and len(folds) == len(tried):
+        return folds, np.ones(len(next(iter(folds.values()))), bool)
     reliable = [are_reliable(found[key + "lev"]) for key in tried.values()]
     rows, plain = np.all(reliable, axis=0), FACTORS.index(1.0)
     scores = {name: found[key + "loo"][rows, plain].astype(float) for name, key in tried.items()}
@@ -246,10 +268,10 @@ def rows():
         return list(csv.DictReader(file))
 
 
-def run_all(names, folder):
+def run_all(names, num_splits, folder):
     """Run the missing splits, the first of every table first."""
     PATH.parent.mkdir(exist_ok=True)
-    for split in range(NUM_SPLITS):
+    for split in range(num_splits):
         for name in names:
             if any((row["table"], row["split"]) == (name, str(split)) for row in rows()):
                 continue
@@ -281,14 +303,32 @@ def report():
         size = next(row["num_train"] for row in found if row["table"] == name)
         means = [f"{np.mean(cells[method]):.3f}" if method in cells else "" for method in SHOWN]
         print(f"| {name} | {size} | {len(cells['α = 0'])} | " + " | ".join(means) + " |")
-    for title, names in {
-        "chosen on": CHOSEN_ON,
-        "the other half": set(TABLES) - {*CHOSEN_ON},
-    }.items():
+    report_paired(found)
+    halves = {"chosen on": CHOSEN_ON, "the other half": set(TABLES) - {*CHOSEN_ON}, "all": TABLES}
+    for title, names in halves.items():
         print(f"\n| {title} | mean regret | worst | against α = 0: worst | at least the best |")
         print("|---" * 5 + "|")
         for method in (*SHOWN, *OTHERS):
             report_method(method, {name: scores[name] for name in scores if name in names})
+
+
+def report_paired(found):
+    """Print what is gained over α = 0, with standard errors of the paired differences of rows."""
+    methods = ("α = 0.5", "tuned", "stacked", "repaired")
+    print("\n| table | test rows | " + " | ".join(f"{name} − α = 0" for name in methods) + " |")
+    print("|---" * (len(methods) + 2) + "|")
+    for name in dict.fromkeys(row["table"] for row in found):
+        own = [row for row in found if row["table"] == name]
+        cells = []
+        for method in methods:
+            some = [row for row in own if row["method"] == method]
+            gains, errors = (
+                np.array([row[x] for row in some], float) for x in ("against_zero", "error")
+            )
+            error = np.sqrt(np.sum(errors**2)) / len(errors)
+            cells.append(f"{gains.mean():+.3f} ± {error:.3f}")
+        num_test = sum(int(row["num_test"]) for row in own if row["method"] == "α = 0")
+        print(f"| {name} | {num_test} | " + " | ".join(cells) + " |")
 
 
 def report_method(method, scores):
@@ -310,13 +350,14 @@ def report_method(method, scores):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", help="names; by default all")
+    parser.add_argument("--splits", type=int, default=NUM_SPLITS, metavar="NUMBER")
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     known = TABLES if "BBALPHA_DATA" in os.environ else BUNDLED
     if not options.report:
-        run_all(options.tables or known, options.keep)
+        run_all(options.tables or known, options.splits, options.keep)
     report()
 
 

@@ -58,6 +58,8 @@ def test_the_best_power_is_chosen_and_compared_with_zero(offsets, chosen, reason
 def test_few_rows_choose_nothing_and_folds_are_said():
     few = curve_of({0.0: 0.0, 0.5: 0.5}, num_rows=9)
     assert (few.chosen, few.reason) == (0.0, "9 rows are too few to choose a power.")
+    one = curve_of({0.0: 0.0}, num_rows=1)
+    assert one.reason == "1 row is too few to choose a power."
     folded = curve_of({0.0: 0.0, 0.5: 0.5}, folds=5)
     assert folded.chosen == 0.5
     assert folded.reason.endswith("the model was refitted without them, in 5 folds.")

@@ -139,6 +139,19 @@ def test_scores_and_rows_of_a_fitted_estimator(table, fitted_network, monkeypatc
     assert dataclasses.astuple(some)[0].shape == (20,)
 
 
+def test_a_fifth_of_the_rows_says_what_all_rows_say(monkeypatch):
+    random = np.random.default_rng(1)
+    X = random.normal(size=(500, 3))
+    y = X[:, 0] + random.normal(size=500)
+    model = bb.BBAlphaRegressor((), likelihood="gaussian", random_state=0).fit(X, y)
+    every = bb.leave_one_out(model, X, y)
+    monkeypatch.setattr(left_out, "MOST_ROWS", 100)
+    some = bb.leave_one_out(model, X, y)
+    ratios = some.leverages / every.leverages[some.rows]
+    assert 0.8 < ratios.mean() < 1.25
+    np.testing.assert_allclose(some.scores, every.scores[some.rows], atol=0.01)
+
+
 def test_two_rows_and_models_that_are_not_fitted_are_refused(table, fitted_network):
     with pytest.raises(ValueError, match=r"X must have at least 3 rows to leave one out; got 2\."):
         bb.leave_one_out(fitted_network, table.inputs[:2], table.numbers[:2])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bbalpha as bb
-from bbalpha.interfaces import repair
+from bbalpha.interfaces import left_out, repair
 from bbalpha.interfaces.left_out import rows_of
 
 
@@ -55,6 +55,20 @@ def test_a_spread_that_is_wrong_is_mended(fitted, table, log_factor, tmp_path):
     wrong.save(tmp_path / "large.safetensors")
     with pytest.raises(ValueError, match=r"hyperparams\.log_factor is too large"):
         bb.BBAlphaRegressor.load(tmp_path / "large.safetensors")
+
+
+def test_what_leaving_out_rows_does_is_found_once(fitted, table, monkeypatch):
+    calls, responses_of = [], left_out.responses_of
+
+    def counted(*args):
+        calls.append(args)
+        return responses_of(*args)
+
+    monkeypatch.setattr(left_out, "responses_of", counted)
+    wrong = with_noise(fitted, 0.5)
+    rows = rows_of(wrong, *wrong._validated(table.inputs, table.numbers, reset=False))
+    assert repair.repaired(wrong, rows)[1].factor < 1
+    assert len(calls) == 1
 
 
 def test_fit_checks_and_keeps_the_calibration(table):

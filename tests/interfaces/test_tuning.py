@@ -56,6 +56,16 @@ def test_three_powers_are_tried_and_the_best_is_chosen(table, calls, scores, cho
     assert model.alpha_curve_.scores == pytest.approx([scores[x] for x in (0.0, 0.5, 1.0)])
 
 
+def test_all_powers_share_one_program(table, compilations):
+    settings = {"hidden_layer_sizes": (7,), "likelihood": "heteroscedastic"}  # no other test's
+    tuned(table, **settings)
+    large = ("run_steps", "_predict_rows", "_effects", "_pulled_back", "_pushed_forward")
+    assert [compilations.count(f"jit({name})") for name in large] == [1] * len(large)
+    compilations.clear()
+    tuned(table, **settings, random_state=1)
+    assert compilations == []
+
+
 def test_rows_of_high_leverage_are_not_compared(table, monkeypatch):
     def scored(estimator, posterior, rows):
         alpha, is_first = float(posterior.alpha), np.arange(len(rows.inputs)) == 0

@@ -148,7 +148,8 @@ class AlphaCurve:
     def reason(self) -> str:
         """A sentence that says why this power, or this mixture of powers, was chosen."""
         if not self.is_reliable:
-            return f"{self.num_rows} rows are too few to choose a power."
+            rows = "1 row is" if self.num_rows == 1 else f"{self.num_rows} rows are"
+            return f"{rows} too few to choose a power."
         if len(self.alphas) == 1:
             return "No other value was tried."
         return self._comparison + (

@@ -101,7 +101,7 @@ class _Effects(NamedTuple):
     roots: Float[Array, "rows outputs outputs"]
 
 
-class _Responses(NamedTuple):
+class Responses(NamedTuple):
     """The draws of the outputs and how far each row has moved its own, its target, and so on."""
 
     without: tuple[Float[Array, "draws rows outputs"], Float[Array, "rows outputs"], Array]
@@ -190,7 +190,7 @@ def scores_of_rows(
     It calls nothing of scikit-learn, whose checks change the filters of warnings for all threads.
     """
     members, weights = members_of(model, posterior), weights_of(posterior)
-    found = [_responses_of(model, member, rows) for member in members]
+    found = [responses_of(model, member, rows) for member in members]
     pairs = zip(members, found, strict=True)
     scores = [_summarized(_log_density, one.hyperparams, *each.without) for one, each in pairs]
     both = (mixed_densities(weights, x) for x in (scores, [each.training for each in found]))
@@ -199,32 +199,29 @@ def scores_of_rows(
 
 
 def summary_without(
-    model: Any, rows: RowsToScore, function: Callable[..., Any]
+    model: Any, found: list[Responses], function: Callable[..., Any]
 ) -> tuple[Float64[np.ndarray, " rows"], Any]:
     """Scores with the row, and a summary of all draws for every row if it is left out.
 
     Args:
         model: A fitted estimator.
-        rows: As `rows_of` makes them.
+        found: What `responses_of` says about each member of its posterior.
         function: Takes the likelihood, the outputs without the row, and the targets, in the units
             of the network, and returns a tree of arrays.
     """
-    posterior = model.posterior_
-    members, weights = members_of(model, posterior), weights_of(posterior)
-    found = [_responses_of(model, member, rows) for member in members]
-    without = found[0].without
-    if len(members) > 1:
+    posterior, without = model.posterior_, found[0].without
+    if len(found) > 1:
         draws = [responses.without[0] - responses.without[1][None] for responses in found]
         outputs = outputs_of_members(draws, posterior)
         without = outputs, jnp.zeros_like(outputs[0]), without[2]
     summary = _summarized(function, posterior.hyperparams, *without)
-    training = mixed_densities(weights, [each.training for each in found])
+    training = mixed_densities(weights_of(posterior), [each.training for each in found])
     training -= float(model.target_units_.log_scale)
     return training, jax.tree.map(lambda array: np.asarray(array, np.float64), summary)
 
 
-def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Responses:
-    """What the outputs of every row are without it."""
+def responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> Responses:
+    """What the outputs of every row are without it, for a posterior that is no mixture."""
     network, likelihood = model_of(model.activation), as_fitted(posterior.hyperparams)
     prior: Any = posterior.prior
     inputs = jnp.asarray(rows.inputs, posterior.q.mean.dtype)
@@ -236,11 +233,11 @@ def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Respo
     key = threefry.fold_in(model._key(), 1)
     cotangents = _cotangents(effects, posterior.layout.size)
     slopes = np.asarray(_pulled_back(posterior, network, inputs, cotangents, key), np.float64)
-    repeats = rows.weights * float(posterior.num_data) / rows.weights.sum()
+    repeats = float(posterior.num_data) / float(rows.weights.sum())
     deviations = np.sqrt(np.asarray(prior.variance, np.float64))
     scaled = slopes * deviations
     moves, leverages = moves_and_leverages(
-        rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(repeats)[:, None]
+        rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(rows.weights)[:, None], repeats
     )
     moves = jnp.asarray(moves * deviations, inputs.dtype)
     shifts = _pushed_forward(posterior, network, inputs, moves, key)
@@ -248,7 +245,7 @@ def _responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> _Respo
     if likelihood is not posterior.hyperparams:
         still = jnp.zeros_like(shifts)
         training = _summarized(_log_density, posterior.hyperparams, outputs, still, data.targets)
-    return _Responses((outputs, shifts, data.targets), training, leverages)
+    return Responses((outputs, shifts, data.targets), training, leverages)
 
 
 def _num_draws(model: Any) -> int:

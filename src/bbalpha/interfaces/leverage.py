@@ -15,19 +15,24 @@ def are_reliable(leverages: Float64[np.ndarray, " rows"]) -> np.ndarray:
 
 
 def moves_and_leverages(
-    pulls: Float64[np.ndarray, "rows params"], slopes: Float64[np.ndarray, "slopes rows params"]
+    pulls: Float64[np.ndarray, "rows params"],
+    slopes: Float64[np.ndarray, "slopes rows params"],
+    repeats: float = 1.0,
 ) -> tuple[Float64[np.ndarray, "rows params"], Float64[np.ndarray, " rows"]]:
     """How far the parameters move without each row, and the leverage of each row.
 
-    The move is (H − Σ s sᵀ)⁻¹ pull, where H = I + Σ s sᵀ sums over all rows and the difference over
-    the row's own s. The leverage is the largest share of H that the row's own s make up.
+    The move is (H − Σ s sᵀ)⁻¹ pull, where H = I + repeats Σ s sᵀ sums over all rows and the
+    difference over the row's own s, once. The leverage is the largest share of H that the row's own
+    s make up.
 
     Args:
         pulls: The slope of every row in the parameters.
         slopes: The vectors s of every row.
+        repeats: How many rows of the table each of these rows represents.
     """
     every = np.concatenate([pulls[None], slopes])
-    toward, *own = _responses(every.reshape(-1, pulls.shape[1]), slopes).reshape(every.shape)
+    all_slopes = np.sqrt(repeats) * slopes
+    toward, *own = _responses(every.reshape(-1, pulls.shape[1]), all_slopes).reshape(every.shape)
     own = np.array(own)
     shares = np.einsum("inp,jnp->nij", slopes, own)
     overlaps = np.einsum("inp,np->ni", slopes, toward)

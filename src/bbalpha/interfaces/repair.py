@@ -16,12 +16,12 @@ from bbalpha.interfaces.left_out import (
     FEWEST_ROWS,
     RowsToScore,
     rows_to_score,
-    scores_of_rows,
     summary_without,
 )
 from bbalpha.interfaces.leverage import are_reliable
 from bbalpha.interfaces.spread import log_factor_of, with_factor
-from bbalpha.interfaces.without import RowsLeftOut, predicted_without
+from bbalpha.interfaces.stacking import weights_of
+from bbalpha.interfaces.without import RowsLeftOut, responses_of, said_without
 from bbalpha.posterior import Posterior, log_mean_exp
 
 LOG_FACTORS = np.linspace(-1.0, 1.0, 41)  # the candidates
@@ -49,25 +49,25 @@ def repaired(model: Any, rows: Any) -> tuple[Posterior, Calibration | None]:
         return model.posterior_, None
     numbers = rows_to_score(model, len(rows.inputs))
     rows = RowsToScore(*(column[numbers] for column in rows))
-    posterior, calibration = model.posterior_, _checked(model, rows)
-    likelihood = with_factor(posterior.hyperparams, 0.0)
-    if calibration.is_calibrated or likelihood is None:
+    posterior, found = model.posterior_, responses_of(model, rows)
+
+    def checked() -> Calibration:
+        return calibration_of(model, said_without(model, found), rows)
+
+    calibration = checked()
+    if calibration.is_calibrated or with_factor(posterior.hyperparams, 0.0) is None:
         return posterior, calibration
-    is_compared = are_reliable(scores_of_rows(model, posterior, rows)[2])
+    is_compared = are_reliable(weights_of(posterior) @ np.stack([each.leverages for each in found]))
     if is_compared.sum() < ENOUGH_ROWS:
         return posterior, calibration
-    scores = summary_without(model, rows, _scores_by_factor)[1]
+    scores = summary_without(model, found, _scores_by_factor)[1]
     weights = np.where(is_compared, rows.weights, 0.0)
     log_factor = LOG_FACTORS[int(np.argmax(weights @ scores))]
     if log_factor == 0:
         return posterior, calibration
     changed = with_factor(posterior.hyperparams, float(log_factor))
     model.posterior_ = dataclasses.replace(posterior, hyperparams=changed)
-    return model.posterior_, _checked(model, rows)
-
-
-def _checked(model: Any, rows: RowsToScore) -> Calibration:
-    return calibration_of(model, predicted_without(model, rows), rows)
+    return model.posterior_, checked()
 
 
 def _scores_by_factor(

@@ -182,10 +182,11 @@ def outputs_of_members(draws: Sequence[Array], posterior: Posterior) -> Array:
     num_draws = len(draws[0])
     ends = np.round(num_draws * np.cumsum(weights_of(posterior))).astype(int)
     counts = np.diff(ends, prepend=0)
+    parts = [np.asarray(part)[:count] for part, count in zip(draws, counts, strict=True)]
     if isinstance(posterior.hyperparams, Members):
-        last = [jnp.full_like(outputs[..., :1], k) for k, outputs in enumerate(draws)]
-        draws = [jnp.concatenate(pair, axis=-1) for pair in zip(draws, last, strict=True)]
-    return jnp.concatenate([part[:count] for part, count in zip(draws, counts, strict=True)])
+        last = [np.full_like(outputs[..., :1], k) for k, outputs in enumerate(parts)]
+        parts = [np.concatenate(pair, axis=-1) for pair in zip(parts, last, strict=True)]
+    return jnp.asarray(np.concatenate(parts))
 
 
 def _mixture(
@@ -210,4 +211,5 @@ def _average(numbers: Sequence[Any], shares: Float64[np.ndarray, " members"]) ->
 
 
 def _are_equal(trees: Sequence[Any]) -> bool:
-    return all(bool(eqx.tree_equal(trees[0], tree)) for tree in trees[1:])
+    first, *others = (jax.tree.map(np.asarray, tree) for tree in trees)
+    return all(bool(eqx.tree_equal(first, tree)) for tree in others)

@@ -8,6 +8,7 @@ from jaxtyping import Array
 
 from bbalpha.interfaces import left_out
 from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.stacking import members_of
 from bbalpha.posterior import log_mean_exp
 from bbalpha.predictive import predictive_cdf, predictive_mean
 
@@ -32,13 +33,24 @@ class RowsLeftOut(NamedTuple):
 
 def predicted_without(model: Any, rows: left_out.RowsToScore) -> RowsLeftOut:
     """The predictions for training rows, each left out in turn."""
+    return said_without(model, responses_of(model, rows))
+
+
+def responses_of(model: Any, rows: left_out.RowsToScore) -> list[left_out.Responses]:
+    """What leaving out each row does to every member of the posterior."""
+    members = members_of(model, model.posterior_)
+    return [left_out.responses_of(model, member, rows) for member in members]
+
+
+def said_without(model: Any, responses: list[left_out.Responses]) -> RowsLeftOut:
+    """The same as `predicted_without`, if the responses are known."""
     is_classifier = hasattr(model, "classes_")
     function = _of_numbers
     if is_classifier:
         function = _of_classes
     elif model.likelihood_ in COUNTS:
         function = _of_counts
-    training, found = left_out.summary_without(model, rows, function)
+    training, found = left_out.summary_without(model, responses, function)
     held_out, mean, *chances = found
     units = model.target_units_
     scores = training, held_out - float(units.log_scale)
