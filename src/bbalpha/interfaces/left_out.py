@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bbalpha.data import Dataset
 from bbalpha.engine import threefry
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.options import compiler_options
 from bbalpha.interfaces.leverage import moves_and_leverages
 from bbalpha.interfaces.network import model_of
@@ -224,8 +225,8 @@ def responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> Respons
     """What the outputs of every row are without it, for a posterior that is no mixture."""
     network, likelihood = model_of(model.activation), as_fitted(posterior.hyperparams)
     prior: Any = posterior.prior
-    inputs = jnp.asarray(rows.inputs, posterior.q.mean.dtype)
-    data = Dataset(inputs, jnp.asarray(rows.targets, _dtype_of(rows.targets, inputs)))
+    inputs = on_device(rows.inputs, posterior.q.mean.dtype)
+    data = Dataset(inputs, on_device(rows.targets, _dtype_of(rows.targets, inputs)))
     outputs = posterior.predict(
         network, data.inputs, key=model._key(), num_samples=_num_draws(model)
     )
@@ -234,12 +235,12 @@ def responses_of(model: Any, posterior: Posterior, rows: RowsToScore) -> Respons
     cotangents = _cotangents(effects, posterior.layout.size)
     slopes = np.asarray(_pulled_back(posterior, network, inputs, cotangents, key), np.float64)
     repeats = float(posterior.num_data) / float(rows.weights.sum())
-    deviations = np.sqrt(np.asarray(prior.variance, np.float64))
+    deviations = np.exp(0.5 * np.asarray(prior.log_variance, np.float64))
     scaled = slopes * deviations
     moves, leverages = moves_and_leverages(
         rows.weights[:, None] * scaled[0], scaled[1:] * np.sqrt(rows.weights)[:, None], repeats
     )
-    moves = jnp.asarray(moves * deviations, inputs.dtype)
+    moves = on_device(moves * deviations, inputs.dtype)
     shifts = _pushed_forward(posterior, network, inputs, moves, key)
     training = effects.training
     if likelihood is not posterior.hyperparams:
@@ -336,7 +337,7 @@ def _cotangents(effects: _Effects, size: int) -> Float[Array, "slopes rows outpu
     if most < num_outputs:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (num_rows, num_outputs, most))
         roots = roots @ (signs / np.sqrt(most)).astype(roots.dtype)
-    return jnp.asarray(np.concatenate([np.asarray(effects.slopes)[None], np.moveaxis(roots, 2, 0)]))
+    return on_device(np.concatenate([np.asarray(effects.slopes)[None], np.moveaxis(roots, 2, 0)]))
 
 
 @_compiled

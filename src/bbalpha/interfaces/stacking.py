@@ -15,6 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float64
 
+from bbalpha.engine.arrays import on_device
 from bbalpha.engine.layout import Layout
 from bbalpha.likelihoods import Columns, OrderedLikelihood, Outputs, PerDatum, RandomKey
 from bbalpha.mixtures import GaussianMixture
@@ -143,7 +144,7 @@ def members_of(model: Any, posterior: Posterior) -> list[Posterior]:
             q=q,
             prior=prior,
             hyperparams=likelihood,
-            alpha=jnp.asarray(alpha, posterior.alpha.dtype),
+            alpha=on_device(alpha, posterior.alpha.dtype),
             num_data=posterior.num_data,
             energy=posterior.energy,
             layout=plain,
@@ -186,7 +187,7 @@ def outputs_of_members(draws: Sequence[Array], posterior: Posterior) -> Array:
     if isinstance(posterior.hyperparams, Members):
         last = [np.full_like(outputs[..., :1], k) for k, outputs in enumerate(parts)]
         parts = [np.concatenate(pair, axis=-1) for pair in zip(parts, last, strict=True)]
-    return jnp.asarray(np.concatenate(parts))
+    return on_device(np.concatenate(parts))
 
 
 def _mixture(
@@ -201,13 +202,13 @@ def _mixture(
         certain = np.full_like(log_variances[:, :1], CERTAIN)
         log_variances = np.hstack([log_variances, certain])
     log_weights = np.log(shares).astype(means.dtype)
-    return GaussianMixture(*map(jnp.asarray, (means, log_variances, log_weights)))
+    return GaussianMixture(*map(on_device, (means, log_variances, log_weights)))
 
 
 def _average(numbers: Sequence[Any], shares: Float64[np.ndarray, " members"]) -> Array:
     """The weighted average, of the type of the numbers."""
     average = np.asarray(numbers, np.float64) @ shares
-    return jnp.asarray(average, jnp.asarray(numbers[0]).dtype)
+    return on_device(average, jnp.result_type(numbers[0]))
 
 
 def _are_equal(trees: Sequence[Any]) -> bool:
