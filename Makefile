@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 # Modules are compiled when they are first imported: to compile all of them would take half a minute.
+# So Python must be allowed to keep them, or each of the many processes of the tests compiles again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
 	-c constraints.txt
 
