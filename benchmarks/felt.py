@@ -134,8 +134,8 @@ def _command(source, cache, folder):
 
 
 def _environment(source, cache):
-    """The environment of a process that imports bbalpha from a source tree."""
-    own = {"PYTHONPATH": str(source), "BBALPHA_CACHE_DIR": cache}
+    """The environment of a process that imports bbalpha from a source tree, compiled once."""
+    own = {"PYTHONPATH": str(source), "BBALPHA_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": ""}
     return {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | own
 
 

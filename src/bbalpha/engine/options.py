@@ -10,6 +10,11 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
+try:
+    from jax._src.core import trace_state_clean  # jax has no public name for it
+except ImportError:
+    trace_state_clean = None
+
 STEP_OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE",
     "xla_cpu_prefer_vector_width": 512,
@@ -45,5 +50,7 @@ def on_cpu() -> bool:
 
 def inside_program(*args: Any) -> bool:
     """Whether a function with these arguments is being traced; then options are not allowed."""
+    if trace_state_clean is not None and trace_state_clean():
+        return False  # 40 µs sooner than by what follows
     leaves = jax.tree.leaves((args, jax.device_put(0)))  # the last shows a trace without arguments
     return any(isinstance(leaf, Tracer) for leaf in leaves)
