@@ -7,7 +7,7 @@ from problems.probit import KEY, fit, probit_data
 
 import bbalpha as bb
 from bbalpha.engine.batches import padded_length
-from bbalpha.engine.epochs import quick_steps, run_steps
+from bbalpha.engine.epochs import quick_steps, run_steps, whole_steps
 from bbalpha.engine.loop import Plan
 from bbalpha.planning import steps_for
 
@@ -78,7 +78,7 @@ def test_a_first_fit_on_all_rows_does_without_a_program_for_the_energy(compilati
 
 def test_small_steps_are_compiled_quickly_and_all_others_to_run_fast():
     whole, batches, weights = Plan(512, 1, 100), Plan(32, 16, 100), np.zeros(2048)
-    for num_samples, program in ((128, quick_steps), (129, run_steps)):
+    for num_samples, program in ((128, quick_steps), (129, whole_steps)):
         assert steps_for(whole, "natural", weights, num_samples) is program
     for other in ("adam", optax.sgd(0.1)):
         for num_samples, program in ((32, quick_steps), (33, run_steps)):

@@ -59,9 +59,10 @@ class NaturalState(NamedTuple):
         """How much of α counts by now: nothing at first, then more and more, then all.
 
         Far from the posterior few draws carry all the weight at α > 0, and q would widen along the
-        gradient. Steps at α = 0 lead near it first.
+        gradient. Steps at α = 0 lead near it first. The difference comes before the division: in
+        the other order, some of the kernels that compute α again would round 0 to 1e-8.
         """
-        return jnp.clip(self.travel / TRAVEL_AT_ZERO - 1, 0.0, 1.0)
+        return jnp.clip((self.travel - TRAVEL_AT_ZERO) / TRAVEL_AT_ZERO, 0.0, 1.0)
 
     def at_full_alpha(self) -> "NaturalState":
         """The same state, with all of α."""

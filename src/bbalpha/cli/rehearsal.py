@@ -1,4 +1,4 @@
-"""A rehearsal: the program that judges a model is compiled while the model is trained."""
+"""A rehearsal: the programs that judge a model are compiled while the model is trained."""
 
 import contextlib
 import threading
@@ -11,18 +11,23 @@ from sklearn.base import clone
 
 from bbalpha.distributions import DiagonalGaussian
 from bbalpha.engine.arrays import on_device
+from bbalpha.engine.clock import lowered
+from bbalpha.engine.epochs import run_steps
 from bbalpha.engine.layout import Layout
 from bbalpha.interfaces.left_out import chosen_rows, rows_of
 from bbalpha.interfaces.without import predicted_without
 from bbalpha.posterior import Posterior
+
+LONGEST_WAIT = 60.0  # seconds for the steps of training to be lowered
 
 
 @contextmanager
 def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Iterator[None]:
     """Score a model like the one that the block will train, in a thread; wait for it at the end.
 
-    Only compiled programs remain of it. A failure has no consequence, except that they are compiled
-    later.
+    The thread waits until the steps of training are being compiled, because two threads of Python
+    share one core and training comes first. Only compiled programs remain of the score. A failure
+    has no consequence, except that they are compiled later.
     """
     try:
         model = _untrained(estimator, inputs, targets)
@@ -31,15 +36,21 @@ def rehearsing(estimator: Any, inputs: np.ndarray, targets: np.ndarray) -> Itera
         yield
         return
 
+    is_lowered, is_over = lowered(run_steps.function.__name__), threading.Event()
+
     def rehearse() -> None:
+        is_lowered.wait(LONGEST_WAIT)
         with contextlib.suppress(Exception):
-            predicted_without(model, rows)
+            if not is_over.is_set():
+                predicted_without(model, rows)
 
     thread = threading.Thread(target=rehearse, daemon=True)
     thread.start()
     try:
         yield
     finally:
+        is_over.set()
+        is_lowered.set()  # training may have failed before
         thread.join()
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import jax
 
 PREFIX = "/jax/core/compile"  # of the events that jax reports while tracing and compiling
+LOWERED = f"{PREFIX}/jaxpr_to_mlir_module_duration"
 
 _events: list[tuple[float, float, int]] = []  # when each began and ended, and in which thread
 
@@ -28,6 +29,26 @@ class Compiling:
             total += max(0.0, end - max(begin, reached))
             reached = max(reached, end)
         return total
+
+
+def lowered(name: str) -> threading.Event:
+    """An event that is set once a function of this name has been traced and lowered.
+
+    >>> from bbalpha.engine.clock import lowered
+    >>> is_lowered = lowered("double")
+    >>> def double(x):
+    ...     return x + x
+    >>> print(jax.jit(double)(1.0), is_lowered.is_set())
+    2.0 True
+    """
+    event = threading.Event()
+
+    def listen(key: str, duration_secs: float, **details: str | int) -> None:
+        if key == LOWERED and details.get("fun_name") == f"jit({name})":
+            event.set()
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return event
 
 
 @cache
