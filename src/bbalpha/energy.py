@@ -138,8 +138,8 @@ def log_power_mean(
     0.5000
     """
     alpha = jnp.asarray(alpha, log_values.dtype)
-    # Below this |α|, M_α equals M₀ to rounding. A schedule that should give 0 may give such a power,
-    # and kernels that compute it again may round it differently.
+    # Below this |α|, M_α equals M₀ to rounding. A schedule that should give 0 may give such a power
+    # instead, and kernels that compute it again may round it differently.
     is_zero = jnp.abs(alpha) < jnp.finfo(log_values.dtype).eps
 
     def mean(log_values: Float[Array, "draws ..."]) -> Float[Array, "..."]:
