@@ -1,11 +1,15 @@
 """Every example runs as a user runs it, without a warning, and prints or draws what it promises."""
 
-import asyncio
+import contextlib
+import http.client
+import json
 import os
 import re
 import runpy
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -104,15 +108,48 @@ def test_demo_runs_the_commands_prints_a_row_per_alpha_and_draws_its_picture(tmp
         assert len(set(picture.convert("L").tobytes())) > 50  # not a blank page
 
 
+ROW = {"height": 1.0, "weight": 2.0}
+WRONG = [  # a missing column, a text, no rows and a coverage
+    {"rows": [{"height": 1.0}]},
+    {"rows": [ROW, {**ROW, "height": "tall"}]},
+    {"rows": []},
+    {"rows": [ROW], "coverage": 2},
+]
+
+
 def test_family_tree_of_the_docs_is_what_its_script_draws():
     script = runpy.run_path(str(ROOT / "examples" / "family_tree.py"))
     assert script["picture"]() == script["PATH"].read_text()
 
 
-@pytest.mark.parametrize("num_requests", [30, pytest.param(1000, marks=pytest.mark.slow)])
+@contextlib.contextmanager
+def served(service):
+    """A connection to the service, which runs in a thread and listens on the loopback address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    server = uvicorn.Server(uvicorn.Config(service, log_level="warning", ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            address = listener.getsockname()
+            with contextlib.closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
+                yield connection
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def asked(connection, method, path, body=None):
+    """The status and the JSON of an answer."""
+    headers = {"Content-Type": "application/json"}
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    response = connection.getresponse()
+    return response.status, json.load(response)
+
+
+@pytest.mark.parametrize("num_requests", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_service_answers_requests_with_the_predictions_of_the_model(num_requests, tmp_path):
     pytest.importorskip("fastapi")
-    httpx = pytest.importorskip("httpx")
     names = ["height", "weight"]
     settings = {"hidden_layer_sizes": (3,), "num_predictive_samples": 50}
     model = invented(bb.BBAlphaRegressor(**settings), names=names)
@@ -121,40 +158,25 @@ def test_service_answers_requests_with_the_predictions_of_the_model(num_requests
     predictor = Predictor.load(tmp_path / "model.predictor")
     inputs = np.random.RandomState(0).normal(size=(num_requests, 2))
     mean, std = model.predict(pandas.DataFrame(inputs, columns=names), return_std=True)
-
-    async def answers():
-        transport = httpx.ASGITransport(script["service_of"](predictor))
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
-            found = [
-                await client.post("/predict", json={"rows": [dict(zip(names, row, strict=True))]})
-                for row in inputs.tolist()
-            ]
-            return found, await ask_wrongly(client)
-
-    found, (health, *wrong) = asyncio.run(answers())
-    assert {response.status_code for response in found} == {200}
-    rows = [response.json()[0] for response in found]
+    with served(script["service_of"](predictor)) as connection:
+        found = [
+            asked(connection, "POST", "/predict", {"rows": [dict(zip(names, row, strict=True))]})
+            for row in inputs.tolist()
+        ]
+        health = asked(connection, "GET", "/health")
+        wrong = [asked(connection, "POST", "/predict", body) for body in WRONG]
+    assert {status for status, _ in found} == {200}
+    rows = [row for _, (row,) in found]
     assert np.all(np.abs([row["mean"] for row in rows] - mean) < 1e-5 * std)
     assert np.all(np.abs([row["std"] for row in rows] - std) < 1e-5 * std)
     ends = np.array([[row["low"], row["high"]] for row in rows])
     apart = np.abs(ends - predictor.predict_interval(inputs))
     assert np.all(apart < 1e-6 * std[:, None])
-    assert health.json() == {"status": "ok", "columns": names, "draws": 50}
-    assert [response.status_code for response in wrong] == [422] * 4
-    assert wrong[0].json() == {"detail": "X must have the column 'weight'; it lacks it."}
-    assert "must hold a number in every row, or None; got 'tall' in row 1" in wrong[1].text
-
-
-async def ask_wrongly(client):
-    """The answer about health, and those to a missing column, a text, no rows and a coverage."""
-    row = {"height": 1.0, "weight": 2.0}
-    bodies = [
-        {"rows": [{"height": 1.0}]},
-        {"rows": [row, {**row, "height": "tall"}]},
-        {"rows": []},
-        {"rows": [row], "coverage": 2},
-    ]
-    return [await client.get("/health"), *[await client.post("/predict", json=x) for x in bodies]]
+    assert health == (200, {"status": "ok", "columns": names, "draws": 50})
+    assert [status for status, _ in wrong] == [422] * 4
+    assert wrong[0][1] == {"detail": "X must have the column 'weight'; it lacks it."}
+    rule = "must hold a number in every row, or None; got 'tall' in row 1"
+    assert rule in wrong[1][1]["detail"]
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def prepare_anywhere(
             "sample_weight must be None for rows from a file or another source; use an array of "
             "data in memory."
         )
-    from bbalpha.runtime.feeding import Feed
+    from bbalpha.runtime.feeding import MOST_READERS, Feed
     from bbalpha.runtime.sources import Blocks, as_source
 
     check_optional_counts(batch_size=batch_size, num_epochs=num_epochs)
@@ -79,7 +79,9 @@ def prepare_anywhere(
         batch_size = _source_batch(blocks.num_rows, blocks.row_bytes, optimizer == "natural")
     elif batch_size > blocks.num_rows:
         _warn_of_batch_size(batch_size, blocks.num_rows)
-    rows = Feed(blocks, min(batch_size, blocks.num_rows))
+    if batch_size >= blocks.num_rows:  # padded, so that each reader has an equal part of it
+        batch_size = -(-blocks.num_rows // MOST_READERS) * MOST_READERS
+    rows = Feed(blocks, batch_size)
     plan = _plan(rows.batch_size, rows.num_batches, num_epochs)
     return rows, plan, jax.tree.map(lambda leaf: leaf[:SAMPLE_ROWS], blocks.first)
 
@@ -203,14 +205,16 @@ def reading(rows: Any, start: Start) -> Iterator[None]:
     """
     try:
         yield
-    except SourceError as error:
-        if error.state is not None:
+    except BaseException as error:
+        if start.team is not None:
+            start.team.leave()
+        if isinstance(error, SourceError) and error.state is not None:
             error.step, error.posterior = int(error.state.step), error.state.posterior()
-        raise
-    except Failed as failure:
+        if not isinstance(error, Failed):
+            raise
         from bbalpha.runtime.failures import process_error
 
-        raise process_error(failure, start) from None
+        raise process_error(error, start) from error.__cause__
     finally:
         if not isinstance(rows, Rows):
             rows.close()
@@ -340,17 +344,24 @@ def begin(
     team = _team_of(watch)
     start = start_at(state if team is None else team.spreading(state), rows, plan)
     if checkpoint is None:
-        return start._replace(team=team)
+        return _checked(start._replace(team=team), rows)
     from bbalpha.runtime.checkpoints import keeper_of
     from bbalpha.runtime.fingerprints import fingerprint
 
     rule = watch.early_stopping if isinstance(watch, Watch) else None
     keeper = keeper_of(checkpoint, fingerprint(state, rows, plan, rule, settings), watch)
     keeper.writes = team is None or team.leads
-    start = keeper.restored(start, rows)._replace(keeper=keeper, team=team)
-    if team is not None:
-        with reading(rows, start):
-            team.check_start(start)
+    return _checked(keeper.restored(start, rows)._replace(keeper=keeper, team=team), rows)
+
+
+def _checked(start: Start, rows: Any) -> Start:
+    """The start, provided that all processes start from the same data and state."""
+    if start.team is None:
+        return start
+    with reading(rows, start):
+        difference = start.team.difference(start, rows)
+    if difference is not None:
+        raise ValueError(difference)
     return start
 
 

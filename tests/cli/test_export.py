@@ -26,6 +26,31 @@ def test_exported_model_predicts_the_rows_of_a_table(prices, folder, tmp_path, d
     assert np.all(np.abs(std - expected["std"]) < 1e-5 * expected["std"])
 
 
+AWKWARD = [
+    {"size": 80.5, "color": " red ", "built": "2000-01-05"},
+    {"size": -999, "color": "blue", "built": "2000-01-06"},
+    {"size": -999.0, "color": "-999", "built": "2000-01-06"},
+    {"size": 120, "color": "\u00a0NA\t", "built": "2000-01-07"},
+    {"size": 120, "color": "green", "built": " unknown "},
+    {"size": None, "color": None, "built": None},
+    {"size": 120.0, "color": "unknown", "built": " 2000-01-08 "},
+]
+
+
+def test_awkward_rows_get_the_same_prediction_from_the_file_and_from_the_command(
+    folder, tmp_path, done, quick
+):
+    path, rows = tmp_path / "model.safetensors", tmp_path / "rows.jsonl"
+    options = ("--target", "price", "--missing", "-999", *quick)
+    done("fit", folder / "prices.csv", *options, "--output", path)
+    rows.write_text("".join(json.dumps(row) + "\n" for row in AWKWARD))
+    done("export", path, "--output", tmp_path / "model.predictor")
+    expected = pandas.read_csv(io.StringIO(done("predict", path, rows, "--quiet").stdout))
+    mean, std = Predictor.load(tmp_path / "model.predictor").predict(AWKWARD, return_std=True)
+    assert np.all(np.abs(mean - expected["mean"]) < 1e-5 * expected["std"])
+    assert np.all(np.abs(std - expected["std"]) < 1e-5 * expected["std"])
+
+
 def test_a_small_file_has_few_draws_and_json_says_so(states, tmp_path, done):
     path = tmp_path / "small.predictor"
     facts = json.loads(done("export", states, "-o", path, "--draws", "10", "--json").stdout)

@@ -5,8 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from bbalpha.cli import app
+from bbalpha.cli import launch as launching
+from bbalpha.cli.launch import Failure
 
 
 def launch(*arguments, **keywords):
@@ -67,11 +73,75 @@ def test_after_the_last_restart_the_code_is_that_of_the_first_failure():
     assert done.stderr.endswith("Error: Process 0 of 2 was ended by SIGKILL.\n")
 
 
-def test_a_mistake_is_not_made_again():
-    done = launch("--restarts", 3, "--", "fit", "missing.csv", "--target", "y")
+def test_a_mistake_is_not_made_again(tmp_path):
+    command = ["--restarts", 3, "--", "fit", "missing.csv", "--target", "y"]
+    done = launch(*command, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: ")
     assert "start again" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_lost_another_is_not_the_one_that_failed(tmp_path):
+    """It may end before the one that makes the mistake, which is not made again."""
+    done = launch("--restarts", 3, *script("time.sleep(int(me)); sys.exit([75, 2][int(me)])"))
+    assert done.returncode == 2
+    assert "start again" not in done.stderr
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """Runs `launch` with fits that leave a checkpoint and end with these codes."""
+    monkeypatch.chdir(tmp_path)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(codes):
+        commands, codes = [], iter(codes)
+
+        def attempt(job):
+            commands.append(job.command)
+            folder = Path(job.command[-1])
+            folder.mkdir(exist_ok=True)
+            (folder / "step-1").touch()
+            code = next(codes)
+            return Failure(0, code) if code else None
+
+        monkeypatch.setattr(launching.Job, "attempt", attempt)
+        command = ["launch", "--restarts", "1", "--", "fit", "houses.csv", "--target", "price"]
+        return CliRunner().invoke(app, command), commands
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_checkpoints_are_kept_until_the_same_command_succeeds(kept, tmp_path):
+    failed, commands = kept([-signal.SIGKILL, 75])
+    assert failed.exit_code == 75
+    assert commands[0] == commands[1]
+    (folder,) = tmp_path.iterdir()
+    said = failed.stderr.splitlines()[-1]
+    assert said == f"The same command goes on from {folder.name}."
+    succeeded, again = kept([0])
+    assert succeeded.exit_code == 0
+    assert again == commands[:1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_while_processes_are_started_reaches_all_of_them(monkeypatch):
+    job = launching.Job(["sleep", "60"], 2)
+
+    class Popen(subprocess.Popen):
+        def __init__(self, *arguments, **keywords):
+            super().__init__(*arguments, **keywords)
+            if keywords["env"]["JAX_PROCESS_ID"] == "0":
+                job.note(signal.SIGTERM, None)
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    begun = time.monotonic()
+    job.attempt()
+    assert [each.returncode for each in job.running] == [-signal.SIGTERM] * 2
+    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

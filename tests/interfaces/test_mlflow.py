@@ -6,7 +6,9 @@ import pytest
 from problems.invented import invented
 
 import bbalpha as bb
+from bbalpha.interfaces.exporting import export
 from bbalpha.interfaces.mlflow import log_model, save_model
+from bbalpha.tables import Encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
 
@@ -52,6 +54,44 @@ def test_a_logged_file_of_a_classifier_predicts_labels_and_probabilities(mlflow,
     probabilities = model.predict_proba(ROWS.to_numpy())
     np.testing.assert_allclose(found[["p_no", "p_yes"]], probabilities, atol=1e-6)
     assert found["prediction"].tolist() == model.predict(ROWS.to_numpy()).tolist()
+
+
+def test_the_signature_may_have_other_quantiles(mlflow, tmp_path):
+    model = invented(bb.BBAlphaRegressor(**SETTINGS), names=["height", "weight"])
+    signature = mlflow.models.infer_signature(ROWS, params={"quantiles": [0.1, 0.9]})
+    save_model(model, tmp_path / "model", signature=signature)
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    assert list(served.predict(ROWS)) == ["mean", "std", "q0.1", "q0.9"]
+    found = served.predict(ROWS, params={"quantiles": [0.25, 0.5, 0.75]})
+    assert list(found) == ["mean", "std", "q0.25", "q0.5", "q0.75"]
+    expected = model._described(ROWS, (0.25, 0.5, 0.75))
+    apart = np.abs(found[["q0.25", "q0.5", "q0.75"]] - expected.quantiles)
+    assert np.all(apart < 1e-5 * expected.std[:, None])
+
+
+@pytest.mark.parametrize("names", [None, ["height", "weight"]])
+def test_lists_of_rows_are_predicted_like_frames(mlflow, tmp_path, names):
+    model = invented(bb.BBAlphaRegressor(**SETTINGS), names=names)
+    save_model(model, tmp_path / "model")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    expected = served.predict(ROWS)
+    found = served.predict(ROWS.to_dict("records") if names else ROWS.to_numpy().tolist())
+    np.testing.assert_array_equal(found, expected)
+    assert found.index.tolist() == [0, 1, 2]
+
+
+def test_a_model_of_a_table_predicts_frames_and_rows(mlflow, tmp_path):
+    table = ROWS.assign(town=["Ely", "Wells", "Ely"])
+    encoder = Encoder.learn(pandas.concat([table] * 20, ignore_index=True))
+    model = invented(bb.BBAlphaRegressor(**SETTINGS), num_features=len(encoder.feature_names))
+    export(tmp_path / "table.predictor", model, None, encoder, "price", ())
+    save_model(tmp_path / "table.predictor", tmp_path / "model")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    expected = model._described(encoder.encode(table), (0.05, 0.5, 0.95))
+    for rows in (table, table.to_dict("records")):
+        found = served.predict(rows)
+        assert np.all(np.abs(found["mean"] - expected.mean) < 1e-5 * expected.std)
+        assert np.all(np.abs(found["std"] - expected.std) < 1e-5 * expected.std)
 
 
 def test_a_file_that_is_no_predictor_is_refused(mlflow, tmp_path):

@@ -1,5 +1,6 @@
 """Fits on rows from a source: right, resumed to the same bits, and ended without loss."""
 
+import dataclasses
 import threading
 import time
 
@@ -230,6 +231,29 @@ def test_a_batch_larger_than_the_data_is_all_of_it():
     with pytest.warns(UserWarning, match="batch_size should not exceed the number of data points"):
         posterior = fit(batch_size=1000, num_epochs=2)
     assert posterior.info.num_steps == 2
+
+
+@pytest.mark.parametrize("optimizer", ["natural", "adam"])
+@pytest.mark.parametrize("num_rows", [57, 1001, 4099])
+def test_default_batches_serve_many_processes(optimizer, num_rows):
+    data = ArrayRows(np.ones((num_rows, 2)))
+    rows, plan, _ = prepare_anywhere(data, None, optimizer, None, 1)
+    assert rows.num_readers >= 16
+    assert plan.batch_size == (32 if optimizer == "adam" else -(-num_rows // 32) * 32)
+    batches = rows.batches(jax.random.key(0), 0, plan.num_batches)
+    assert (batches.weights > 0).sum() == num_rows
+    np.testing.assert_allclose(batches.weights.sum(axis=1), num_rows, rtol=1e-6)
+
+
+def test_steps_wait_for_every_process_after_reading():
+    """Others may still be reading, for longer than a sum over the processes may take."""
+    feed, waits = Feed(Blocks(Rows()), 8), []
+    feed.wait = lambda: waits.append(feed._chunk)
+    state = bb.init(log_likelihood, jnp.zeros(2), num_data=203, key=jax.random.key(0))
+    for step in range(2 * feed.num_steps):
+        feed._chunk_at(dataclasses.replace(state, step=jnp.array(step)), step)
+    feed.close()
+    assert [batches.begin for batches, _ in waits] == [0, feed.num_steps]
 
 
 def test_mapped_files_and_parquet_are_fitted_by_path(tmp_path):

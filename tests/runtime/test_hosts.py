@@ -1,5 +1,6 @@
 """Joining: arguments, variables and clusters, and what they must not say."""
 
+import importlib.util
 import os
 
 import jax
@@ -14,7 +15,7 @@ VARIABLES = [*hosts.OURS.values(), "SLURM_STEP_NODELIST", "JOB_COMPLETION_INDEX"
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
-    for name in (*VARIABLES, "OMPI_COMM_WORLD_SIZE", "KUBERNETES_SERVICE_HOST"):
+    for name in (*VARIABLES, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -67,6 +68,17 @@ def test_slurm_says_everything(monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     assert _complete(Place(None, None, None), None, 1.0) == Place("node001:61447", 2, 1, [0])
+
+
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])
+def test_processes_of_another_mpi_do_not_stay_alone(monkeypatch, variable):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv(variable, "1")
+    bb.join_processes()
+    monkeypatch.setenv(variable, "2")
+    rule = r'^cluster must not be "mpi4py" unless mpi4py is installed; MPI other than '
+    with pytest.raises(ValueError, match=rule):
+        bb.join_processes()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bbalpha.runtime.feeding import Feed
+from bbalpha.runtime.feeding import MOST_READERS, Feed
 from bbalpha.runtime.row_order import (
     RowOrder,
     folded,
@@ -21,17 +21,8 @@ from bbalpha.runtime.sources import Blocks, _block_ends
 
 KEY = words_of_key(jax.random.key(5))
 POWERS = [2**k + d for k in range(1, 18) for d in (-1, 0, 1) if 2**k + d > 0]
+MOST = 70_000  # rows of a source
 STATISTIC_ERRORS = 4.0
-
-
-@st.composite
-def sources(draw):
-    """Rows in blocks of any sizes, or of one size."""
-    num_rows = draw(st.one_of(st.integers(1, 300), st.sampled_from([n for n in POWERS if n < 300])))
-    if draw(st.booleans()):
-        return Numbers(num_rows, draw(st.integers(1, num_rows)))
-    cuts = draw(st.sets(st.integers(1, num_rows), max_size=12)) | {num_rows}
-    return Numbers(num_rows, np.diff(sorted(cuts), prepend=0).tolist())
 
 
 class Numbers:
@@ -45,25 +36,40 @@ class Numbers:
         return np.arange(self.ends[block - 1] if block else 0, self.ends[block], dtype=np.int32)
 
 
-@settings(deadline=None, max_examples=12, derandomize=True)
+@st.composite
+def sources(draw):
+    """Rows in blocks of any sizes, or of one size."""
+    powers = st.sampled_from([num for num in POWERS if num <= MOST])
+    num_rows = draw(st.one_of(st.integers(1, 300), powers, st.integers(1, MOST)))
+    if draw(st.booleans()):
+        return Numbers(num_rows, draw(st.integers(-(-num_rows // 100), num_rows)))
+    cuts = draw(st.sets(st.integers(1, num_rows), max_size=12)) | {num_rows}
+    return Numbers(num_rows, np.diff(sorted(cuts), prepend=0).tolist())
+
+
+@settings(deadline=None, max_examples=16, derandomize=True)
 @given(
     source=sources(),
-    num_readers=st.sampled_from([4, 8]),
+    num_readers=st.sampled_from([4, 8, None]),
     share=st.integers(1, 9),
-    window_blocks=st.integers(1, 5),
+    window_blocks=st.one_of(st.none(), st.integers(1, 5)),
     epoch=st.integers(0, 3),
     seed=st.integers(0, 2**31),
 )
+@example(Numbers(2**16 + 1, 700), None, 1, None, 0, 0)
+@example(Numbers(2**16 - 1, 2**11 + 1), None, 3, None, 1, 1)
 def test_every_row_comes_once_an_epoch_whoever_reads(
     source, num_readers, share, window_blocks, epoch, seed
 ):
     blocks, hashes = Blocks(source), set()
-    for num_processes in (1, 2, 4):
+    batch_size = (num_readers or MOST_READERS) * share
+    num_readers = num_readers or Feed(blocks, batch_size).num_readers
+    for num_processes in (each for each in (1, 2, 4) if num_readers % each == 0):
         parts = []
         for process in range(num_processes):
             readers = readers_of(process, num_processes, num_readers)
-            feed = Feed(blocks, num_readers * share, num_readers, readers)
-            feed.window_blocks = window_blocks
+            feed = Feed(blocks, batch_size, num_readers, readers)
+            feed.window_blocks = window_blocks or feed.window_blocks
             begin = epoch * feed.num_batches
             parts.append(feed.batches(jax.random.key(seed), begin, feed.num_batches))
         rows = np.concatenate([part.leaves[0] for part in parts], axis=1)

@@ -12,8 +12,9 @@ import pytest
 from problems import jobs
 
 import bbalpha as bb
+from bbalpha.engine.batches import padded_rows
 from bbalpha.engine.loop import Start
-from bbalpha.engine.shards import Failed, mesh_of
+from bbalpha.engine.shards import Failed, mesh_of, over
 from bbalpha.runtime import team as team_module
 from bbalpha.runtime.feeding import Feed
 from bbalpha.runtime.sources import ArrayRows, Blocks
@@ -35,6 +36,7 @@ def fits(folder, kinds):
     blocks = ArrayRows(np.load(file, mmap_mode="r"), block_rows=4)
     settings = {
         "file": dict(data=blocks, optimizer="adam", num_epochs=9, batch_size=24),
+        "default file": dict(data=np.load(file, mmap_mode="r")[:57], num_epochs=9),
         "memory": dict(data=np.load(file), optimizer="adam", num_epochs=7, batch_size=15),
         "whole": dict(data=np.load(file), num_epochs=30),
     }
@@ -95,14 +97,14 @@ def assert_alike(folder, num_processes, kinds):
 
 @pytest.mark.filterwarnings("ignore::bbalpha.ConvergenceWarning")
 def test_two_processes_have_the_energies_of_one(folder):
-    assert_alike(folder, 2, ["file", "memory"])
+    assert_alike(folder, 2, ["file", "default file", "memory"])
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bbalpha.ConvergenceWarning")
 @pytest.mark.parametrize("num_processes", [2, 4])
 def test_every_kind_of_fit_has_the_energies_of_one_process(folder, num_processes):
-    assert_alike(folder, num_processes, ["file", "memory", "whole"])
+    assert_alike(folder, num_processes, ["file", "default file", "memory", "whole"])
 
 
 def steps_saved(folder):
@@ -198,16 +200,40 @@ def test_processes_that_no_longer_agree_are_told(team):
     assert not caught.value.writes
 
 
-def test_the_start_must_be_the_same_in_all_processes(team):
-    team.replies = [(1, 1), (1, 2), (1, 1)]
+def test_the_process_that_no_longer_agrees_is_named_even_if_not_all_compare(team):
+    """Only processes that a signal has reached compare at that moment."""
+    team.replies = [(0, 7, 0, 0, 0), (0, 7, 1, 1, 1), (0, 7, 1, 1, 2)]
+    with pytest.raises(Failed, match=r"q differs between process 1 and process 2 of 3\."):
+        team.agreed(None, 5, State())
 
+
+@pytest.fixture
+def begun():
+    """The start of a fit, and its rows."""
     state = bb.init(log_zero, jnp.zeros(1), num_data=1, key=jax.random.key(0))
-    message = (
-        r"^checkpoint must be a folder that every process sees, because all continue from the same "
-        r"state; got step 0 in process 1\.$"
+    return Start(state, None, np.zeros(1)), padded_rows(np.ones((3, 1)), np.ones(3))
+
+
+def test_the_data_must_be_the_same_in_all_processes(team, begun):
+    team.replies = [(1, 1), (1, 2), (1, 1)]
+    assert team.difference(*begun) == (
+        "data must be the same rows in the same order in every process; got other rows in "
+        "process 1 of 3 than in process 0."
     )
-    with pytest.raises(ValueError, match=message):
-        team.check_start(Start(state, None, np.zeros(1)))
+
+
+def test_the_start_must_be_the_same_in_all_processes(team, begun):
+    assert found_by(team, begun, [[(1, 1)] * 3, [(1, 1)] * 3]) is None
+    assert found_by(team, begun, [[(1, 1)] * 3, [(1, 1), (1, 2), (1, 1)]]) == (
+        "checkpoint must be a folder that every process sees, because all continue from the same "
+        "state; got step 0 in process 1."
+    )
+
+
+def found_by(team, begun, replies):
+    replies = iter(replies)
+    team.wait = lambda: setattr(team, "replies", next(replies))
+    return team.difference(*begun)
 
 
 def test_more_processes_than_readers_are_refused(team):
@@ -219,6 +245,31 @@ def test_more_processes_than_readers_are_refused(team):
 
 def log_zero(weights, batch):
     return jnp.zeros(len(batch))
+
+
+@pytest.mark.parametrize(
+    ("present", "text", "message"),
+    [
+        ({0, 1, 2}, "INTERNAL: my callback: x\nTraceback", "A sum over the processes failed, "
+         "although all of them answer; the error is: INTERNAL: my callback: x."),
+        ({0, 1}, "UNKNOWN: Gloo all-reduce failed: Connection closed by peer",
+         "Process 2 of 3 did not answer."),
+        ({1}, "INTERNAL: my callback: x", "Processes 0 and 2 of 3 did not answer; the error is: "
+         "INTERNAL: my callback: x."),
+    ],
+)  # fmt: skip
+def test_the_cause_of_a_failed_sum_is_told(team, present, text, message):
+    team._survivors = lambda: present
+    error = jax.errors.JaxRuntimeError(text)
+
+    def program():
+        raise error
+
+    with pytest.raises(Failed) as caught:
+        over(team.mesh, program, team.failed)()
+    assert caught.value.reason == message
+    is_loss = "Gloo" in text
+    assert caught.value.__cause__ is (None if is_loss else error)
 
 
 def test_an_error_that_is_not_of_a_peer_stays_as_it_is(team):

@@ -2,6 +2,9 @@
 
 import sys
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 pytest.importorskip("duckdb")
@@ -84,6 +87,29 @@ def test_the_settings_are_locked(folder):
 def test_an_error_is_told_with_its_text_and_place(folder, refusal, query, message):
     with refusal(message):
         read_table(query)
+
+
+def test_joins_and_groups_give_the_same_rows_in_the_same_order_every_time(tmp_path):
+    stream = np.random.default_rng(0)
+    for number in range(3):
+        keys, values = stream.integers(0, 20_000, 150_000), stream.normal(size=150_000)
+        table = pyarrow.table({"key": keys, "value": values})
+        pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet", row_group_size=10_000)
+    names = pyarrow.array([f"name {number}" for number in range(20_000)])
+    table = pyarrow.table({"key": stream.permutation(20_000), "name": names})
+    pyarrow.parquet.write_table(table, tmp_path / "names.parquet", row_group_size=1_000)
+    rows, more = f"'{tmp_path}/[0-9].parquet'", f"'{tmp_path}/names.parquet'"
+    for query in (
+        f"SELECT key, sum(value) AS total FROM {rows} GROUP BY key",
+        f"SELECT name, value FROM {rows} JOIN {more} USING (key) WHERE value > 1",
+    ):
+        found = {digest(read_table(query)) for _ in range(4)}
+        assert len(found) == 1
+
+
+def digest(table):
+    columns = [np.asarray(column.combine_chunks()).tolist() for column in table.columns]
+    return hash(tuple(map(tuple, columns)))
 
 
 def test_without_duckdb_the_way_to_install_it_is_told(monkeypatch, refusal):

@@ -1,6 +1,5 @@
 """`bbalpha fit`: from a table to a model file."""
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -271,8 +270,9 @@ def _fit(settings: dict, table: Any, files: Files, reading: float, how: Any) -> 
 
 def _follows() -> bool:
     """Join the other processes of this fit, if any; return whether this is not the first one."""
-    in_step = "SLURM_STEP_NODELIST" in os.environ and os.environ.get("SLURM_NTASKS", "1") != "1"
-    if not ("JAX_COORDINATOR_ADDRESS" in os.environ or in_step):
+    from bbalpha.runtime.places import is_one_of_several
+
+    if not is_one_of_several():
         return False
     import jax
 

@@ -3,6 +3,7 @@
 This module starts the processes, forwards signals and waits. The processes do everything else.
 """
 
+import hashlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from types import FrameType
 from typing import IO, Annotated, NamedTuple
 
@@ -24,6 +26,7 @@ from bbalpha.cli.printing import note
 GRACE = 20.0  # seconds that the other processes have to end after one has failed
 PAUSE = 0.05  # seconds between two checks of the processes
 LAST_LINES = 20  # of output shown for a failed process other than the first
+LOST = 75  # exit code of a process that has lost another, as in `runtime.failures`
 FIRST_CODE = 128  # plus the number of a signal, as in shells
 MOST_PROCESSES, MOST_RESTARTS = 1024, 10**6
 
@@ -58,8 +61,8 @@ def launch_processes(
             metavar="NUMBER",
             parser=whole_number("--restarts", 0, MOST_RESTARTS),
             help="How many times to restart all processes after one has failed. They "
-            "continue from their last checkpoint; fit keeps its checkpoint in a temporary folder "
-            "unless --checkpoint names another.",
+            "continue from their last checkpoint. Unless --checkpoint names a folder, fit keeps it "
+            "in one in the current folder, from which the same command goes on after a failure.",
         ),
     ] = 0,
 ) -> None:
@@ -72,12 +75,14 @@ def launch_processes(
     bbalpha launch --processes 4 --restarts 3 -- fit houses.csv --target price
     bbalpha launch --processes 2 -- python train.py
     """  # noqa: D301
-    with ExitStack() as stack:
-        job = Job(_whole_command(command, restarts, stack), processes)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                signal.signal(number, job.forward)
-        code = _run(job, restarts)
+    whole, folder = _whole_command(command, restarts)
+    job = Job(whole, processes)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            signal.signal(number, job.note)
+    code = _run(job, restarts)
+    if folder is not None:
+        _put_away(folder, code)
     raise typer.Exit(code)
 
 
@@ -88,12 +93,12 @@ class Job:
         self.command = command
         self.num_processes = num_processes
         self.running: list[subprocess.Popen] = []
-        self.forwarded: int | None = None  # the signal
+        self.signals: list[int] = []  # that have arrived
+        self.num_sent = 0  # of these signals
 
-    def forward(self, number: int, frame: FrameType | None) -> None:
-        """Pass a signal on to all processes."""
-        self.forwarded = number
-        self.send(number)
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Note a signal, which all processes get as soon as they have been started."""
+        self.signals.append(number)
 
     def send(self, number: int) -> None:
         """Send a signal to all processes that are still running."""
@@ -126,7 +131,7 @@ class Job:
                 self.send(signal.SIGKILL)
                 for process in self.running:
                     process.wait()
-            if failure and failure.process and self.forwarded is None:
+            if failure and failure.process and not self.signals:
                 _show_end(logs[failure.process], failure.process)
         return failure
 
@@ -134,19 +139,22 @@ class Job:
         """Wait for the end; after a failure, the other processes have some time to save and end."""
         failure, deadline = None, None
         while any(process.poll() is None for process in self.running):
+            for number in self.signals[self.num_sent :]:
+                self.num_sent += 1
+                self.send(number)
             if deadline is not None and time.monotonic() > deadline:
                 return failure
             time.sleep(PAUSE)
             failure = failure or self._failure()
             if failure and deadline is None:
                 deadline = time.monotonic() + GRACE
-        return failure or self._failure()
+        return self._failure() if failure is None or failure.code == LOST else failure
 
     def _failure(self) -> Failure | None:
-        """The process that failed; a killed one comes first, because others fail because of it."""
+        """The process that failed: a killed one comes first, one that has lost another last."""
         codes = [(process.poll() or 0, number) for number, process in enumerate(self.running)]
-        failed = [Failure(number, code) for code, number in sorted(codes) if code]
-        return failed[0] if failed else None
+        failed = [Failure(number, code) for code, number in codes if code]
+        return min(failed, key=lambda each: (each.code == LOST, each.code), default=None)
 
 
 def _run(job: Job, restarts: int) -> int:
@@ -155,8 +163,8 @@ def _run(job: Job, restarts: int) -> int:
         failure = job.attempt()
         if failure is None:
             return 0
-        if job.forwarded is not None:
-            return FIRST_CODE + job.forwarded
+        if job.signals:
+            return FIRST_CODE + job.signals[-1]
         code = failure.code if failure.code > 0 else FIRST_CODE - failure.code
         if code == EXIT_CODE:  # a user's mistake, which a restart would repeat
             return code
@@ -168,26 +176,38 @@ def _run(job: Job, restarts: int) -> int:
     return 0
 
 
-def _whole_command(command: list[str], restarts: int, stack: ExitStack) -> list[str]:
-    """The full command line to run, for a command of bbalpha or any other program."""
+def _whole_command(command: list[str], restarts: int) -> tuple[list[str], Path | None]:
+    """The full command line to run, and the folder of its checkpoints if the user named none."""
     from bbalpha.cli import app
 
     own = {each.name for each in app.registered_commands}
     if command[0] in own:
         if command[0] != "fit":
             raise Refusal(f"launch runs fit or a script; got {command[0]}.")
-        has_folder = any(each.startswith("--checkpoint") for each in command)
-        if restarts and not has_folder:
-            folder = tempfile.mkdtemp(prefix="bbalpha-launch-")
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            command = [*command, "--checkpoint", folder]
-        return [sys.executable, "-m", "bbalpha", *command]
+        folder, options = None, []
+        if restarts and not any(each.startswith("--checkpoint") for each in command):
+            # The same for the same command, which thus finds it again.
+            hashed = hashlib.sha256("\0".join(command).encode(errors="surrogateescape"))
+            folder = Path(f"bbalpha-launch-{hashed.hexdigest()[:12]}")
+            options = ["--checkpoint", str(folder)]
+        return [sys.executable, "-m", "bbalpha", *command, *options], folder
     if command[0] == "python":
-        return [sys.executable, *command[1:]]
+        return [sys.executable, *command[1:]], None
     found = shutil.which(command[0])
     if found is None:
         raise Refusal(f"launch must be given a command that exists; got {command[0]}.")
-    return [found, *command[1:]]
+    return [found, *command[1:]], None
+
+
+def _put_away(folder: Path, code: int) -> None:
+    """Remove the checkpoints of a command that has succeeded; otherwise say where they are."""
+    if code == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif not any(folder.glob("*")):
+        with suppress(OSError):
+            folder.rmdir()
+    elif code != EXIT_CODE:  # a refusal has its own sentence
+        note(f"The same command goes on from {folder}.")
 
 
 def _environment(num_processes: int) -> dict[str, str]:

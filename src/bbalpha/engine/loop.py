@@ -61,6 +61,18 @@ class Team(Protocol):
         """The reason for all processes to stop, if any, and the number of steps they take next."""
         ...
 
+    def difference(self, start: Any, rows: Any) -> str | None:
+        """A sentence about what differs between the processes at the start, or None."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for the others."""
+        ...
+
+    def leave(self) -> None:
+        """Tell the others that this process takes part in no further step."""
+        ...
+
 
 class Start(NamedTuple):
     """Where a run begins or continues, why it has ended if so, who saves it and who shares it."""
@@ -143,8 +155,12 @@ def train(
                 if keeper:
                     ended = "finished" if done == plan.num_steps else None
                     keeper.save_if_due(state, energies, stopped or ended)
+                    if team:  # while one writes, the others must not wait in a sum, which times out
+                        team.wait()
         except KeyboardInterrupt:
             stopped = "interrupted"
+            if team:
+                team.leave()
             jax.block_until_ready(running)  # otherwise, the interpreter could crash at exit
         except (SourceError, Failed) as error:
             _keep_what_stands(error, state, energies, keeper)

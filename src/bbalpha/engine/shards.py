@@ -120,7 +120,8 @@ def over(
         try:
             return here(mesh, jax.block_until_ready(program(*args, **kwargs)))
         except (jax.errors.JaxRuntimeError, ValueError) as error:
-            raise failed(error) from None
+            failure = failed(error)
+            raise failure from failure.__cause__
 
     return call
 

@@ -104,7 +104,7 @@ def _name(estimator: Any) -> str:
 
 def _table(encoder: Any, target: str | None, dropped: Sequence[str]) -> dict[str, Any]:
     """The columns of the table, all texts that stand for missing cells, and other columns."""
-    from bbalpha.tables.cells import MISSING  # needs pyarrow
+    from bbalpha.tables.cells import MISSING, MISSING_VALUES  # needs pyarrow
 
     columns = [
         {name: value for name, value in column.to_json().items() if name != "reason"}
@@ -112,4 +112,5 @@ def _table(encoder: Any, target: str | None, dropped: Sequence[str]) -> dict[str
     ]
     others = [*dropped, *([] if target is None else [target])]
     missing = sorted({*MISSING, *encoder.missing})
-    return {"columns": columns, "missing": missing, "others": others}
+    facts = {"columns": columns, "missing": missing, "others": others}
+    return facts | {"missing_values": sorted(MISSING_VALUES)}

@@ -86,7 +86,9 @@ class Served:
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pandas.DataFrame:
         """A row of predictions for every row of the input."""
-        predictor, index = self.predictor, getattr(model_input, "index", None)
+        predictor, index = self.predictor, None
+        if isinstance(model_input, pandas.DataFrame | pandas.Series):
+            index = model_input.index
         if predictor.feature_names is None and hasattr(model_input, "to_numpy"):
             model_input = model_input.to_numpy()
         if predictor.classes_ is not None:
@@ -95,7 +97,7 @@ class Served:
             table = pandas.DataFrame(probabilities, index, pandas.Index(names))
             table.insert(0, "prediction", predictor.classes_[probabilities.argmax(axis=1)])
             return table
-        levels = tuple((params or {}).get("quantiles", LEVELS))
+        levels = [float(level) for level in (params or {}).get("quantiles", LEVELS)]
         mean, std = predictor.predict(model_input, return_std=True)
         quantiles = predictor.predict_quantiles(model_input, levels)
         columns = {"mean": mean, "std": std}

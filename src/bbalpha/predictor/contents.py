@@ -187,4 +187,5 @@ def _labels(facts: dict[str, Any]) -> np.ndarray:
 
 def _encoder(facts: dict[str, Any]) -> RowEncoder:
     table = facts["table"]
-    return RowEncoder(table["columns"], frozenset(table["missing"]), frozenset(table["others"]))
+    texts = (frozenset(table.get(name, ())) for name in ("missing", "others", "missing_values"))
+    return RowEncoder(table["columns"], *texts)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,15 @@ class RowEncoder:
 
     Attributes:
         columns: Each column as described in JSON by its encoder.
-        missing: Texts that stand for missing cells.
+        missing: Texts, or numbers as text, that stand for missing cells.
         others: Further columns that rows may have, such as the target; they are not used.
+        missing_values: Texts that stand for missing cells, too, except in columns of text.
     """
 
     columns: Sequence[Column]
     missing: frozenset[str]
     others: frozenset[str]
+    missing_values: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -50,17 +53,27 @@ class RowEncoder:
         blocks = []
         for column in self.columns:
             if column["kind"] != "ignored":
-                found = [self._cell(cell) for cell in cells[column["name"]]]
-                encode = _text_features if column["kind"] == "text" else _value_features
-                blocks += encode(column, found)
+                is_text = column["kind"] == "text"
+                gaps = self.missing if is_text else self.missing | self.missing_values
+                found = [self._cell(cell, gaps) for cell in cells[column["name"]]]
+                blocks += (_text_features if is_text else _value_features)(column, found)
         return np.stack(blocks, axis=1)
 
-    def _cell(self, cell: Any) -> Any:
-        """The cell, or None if it is missing."""
+    @cached_property
+    def _missing_numbers(self) -> frozenset[float]:
+        return frozenset(float(token) for token in self.missing if _is_numeral(token))
+
+    def _cell(self, cell: Any, gaps: frozenset[str]) -> Any:
+        """The cell, a text without surrounding white space, or None if it is missing."""
         if isinstance(cell, np.generic):
             cell = cell.item()
-        is_gap = cell in self.missing if isinstance(cell, str) else _is_nothing(cell)
-        return None if is_gap else cell
+        if isinstance(cell, str):
+            cell = cell.strip()
+            return None if cell in gaps else cell
+        if isinstance(cell, bool):
+            return None if str(cell) in gaps else cell
+        is_code = isinstance(cell, int | float) and cell in self._missing_numbers
+        return None if is_code or _is_nothing(cell) else cell
 
 
 def cells_of(rows: Any) -> Mapping[str, Sequence[Any]] | None:
@@ -173,6 +186,13 @@ def _days(cell: Any) -> float:
         moment = datetime(*date.timetuple(moment)[:3])
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - EPOCH) / timedelta(days=1)
+
+
+def _is_numeral(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
 
 
 def _is_nothing(cell: Any) -> bool:

@@ -22,6 +22,7 @@ import jax
 
 from bbalpha.engine.loop import Start
 from bbalpha.engine.shards import Failed
+from bbalpha.runtime import coordinator
 
 EXIT_CODE = 75  # temporary failure: try again (EX_TEMPFAIL in sysexits.h)
 FAILED = 1
@@ -107,9 +108,13 @@ def _after(show: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _leave() -> None:
-    """Leave the other processes: together with them, or at once after an exception."""
+    """Leave the other processes: together with them, or at once if this one left them before."""
     sys.stdout.flush()
     sys.stderr.flush()
+    left_before = coordinator.has_left()
+    coordinator.leave()
     if _Kept.has_failed:
         os._exit(FAILED)
-    jax.distributed.shutdown()
+    if left_before or not coordinator.all_end(aborting):
+        coordinator.abandon()
+    jax.distributed.shutdown()  # all are here; or nothing is left to be shut down

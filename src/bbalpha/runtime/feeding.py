@@ -60,6 +60,7 @@ class Feed:
         readers: The readers of this process; by default all.
         to_device: Puts a tree of arrays of shape (steps, batch, …) on the device or devices.
         over: Turns a program of one process into a program of all processes.
+        wait: Waits for the other processes, which may still be reading, before steps sum over them.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.feeding import Feed
@@ -91,6 +92,7 @@ class Feed:
         self.readers = range(self.num_readers) if readers is None else readers
         self.to_device = to_device
         self.over: Callable[..., Callable[..., Any]] = lambda program, waits=False: program
+        self.wait: Callable[[], None] = lambda: None
         self.num_batches = num_batches_of(blocks.num_rows, batch_size, self.num_readers)
         most = int(min(CHUNK_BYTES / blocks.row_bytes, CHUNK_ROWS) / batch_size)
         few = FEWEST_STEPS if self.num_batches > 1 else 1
@@ -200,10 +202,7 @@ class Feed:
         A batch of all rows is prepared once, in the order of the first epoch.
         """
         if self.num_batches == 1:
-            if self._chunk is None:
-                batches = self.batches(state.key, 0, 1)
-                self._chunk = batches, self._on_device(batches)
-            batches, chunk = self._chunk
+            batches, chunk = self._chunk or self._keep(self.batches(state.key, 0, 1))
             return batches._replace(begin=step), chunk._replace(begin=on_device(np.int32(step)))
         if self._chunk is not None and self._chunk[0].begin <= step < self._chunk[0].end:
             return self._chunk
@@ -212,8 +211,12 @@ class Feed:
             self.close()
             self._ahead = self._start(state, step)
         self._chunk = None  # frees its memory before the next chunk needs more
-        batches = self._ahead.next()
+        return self._keep(self._ahead.next())
+
+    def _keep(self, batches: Batches) -> tuple[Batches, Chunk]:
+        """The batches and their chunk, kept until all of them have been used."""
         self._chunk = batches, self._on_device(batches)
+        self.wait()
         return self._chunk
 
     def _start(self, state: Any, step: int, end: int | None = None) -> "_Ahead":

@@ -13,27 +13,13 @@ import jax
 from jax.experimental import multihost_utils
 
 from bbalpha.engine.checks import check_counts
+from bbalpha.runtime.coordinator import LONGEST_WAIT
 from bbalpha.runtime.failures import ProcessError, end_well
+from bbalpha.runtime.places import CLUSTERS, OURS, is_started_by_mpi
 from bbalpha.runtime.roll_call import Absent, call_roll, host_and_port, is_loopback
 
-# Environment variables, by the argument that they must agree with. Those of a cluster count only
-# inside it, that is, if the first variable of the line is set.
-OURS = {
-    "address": "JAX_COORDINATOR_ADDRESS",
-    "num_processes": "JAX_NUM_PROCESSES",
-    "process_id": "JAX_PROCESS_ID",
-}
-CLUSTERS = {
-    "SLURM_STEP_NODELIST": {"num_processes": "SLURM_NTASKS", "process_id": "SLURM_PROCID"},
-    "OMPI_COMM_WORLD_SIZE": {
-        "num_processes": "OMPI_COMM_WORLD_SIZE",
-        "process_id": "OMPI_COMM_WORLD_RANK",
-    },
-    "JOB_COMPLETION_INDEX": {"process_id": "JOB_COMPLETION_INDEX"},
-}
 TIMEOUT_FLAG = "--xla_cpu_collective_timeout_seconds"
 SUM_SHARE = 0.8  # of the time-out, for sums; the rest is for asking which processes survive
-LONGEST_END = 24 * 3600  # seconds that processes wait for the last one to end
 
 
 class Place(NamedTuple):
@@ -58,8 +44,9 @@ def join_processes(
 
     Call this in every process, before anything else that uses jax. An argument that is not given
     comes from the environment variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
-    JAX_PROCESS_ID, which `bbalpha launch` sets, or from the cluster: SLURM, Open MPI, Kubernetes
-    (with `jax[k8s]`), Cloud TPU. Without any of these, the process stays alone and nothing happens.
+    JAX_PROCESS_ID, which `bbalpha launch` sets, or from the cluster: SLURM, Open MPI 4, other MPI
+    (with mpi4py), Kubernetes (with `jax[k8s]`), Cloud TPU. Without any of these, the process stays
+    alone and nothing happens.
 
     Every process must call `fit` with the same arguments. If one is lost, the others save what they
     have, raise a `ProcessError` and end with exit code 75.
@@ -68,8 +55,7 @@ def join_processes(
         address: The address of process 0, with a free port, such as "10.0.0.1:1234".
         num_processes: The number of processes.
         process_id: The number of this process, from 0.
-        cluster: How to recognize the cluster, as in `jax.distributed.initialize`: "mpi4py" for MPI
-            other than Open MPI 4.
+        cluster: How to recognize the cluster, as in `jax.distributed.initialize`.
         timeout: Seconds after which a process that does not answer counts as lost.
         arrival_timeout: Seconds within which all processes must arrive.
 
@@ -163,7 +149,10 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
     if None not in place[:3]:
         return place
     if cluster == "mpi4py" and importlib.util.find_spec("mpi4py") is None:
-        raise ValueError('cluster must not be "mpi4py" unless mpi4py is installed.')
+        raise ValueError(
+            'cluster must not be "mpi4py" unless mpi4py is installed; MPI other than Open MPI 4 '
+            "needs it."
+        )
     try:
         from jax._src.clusters import ClusterEnv  # jax has no public name for what it detects
 
@@ -172,7 +161,7 @@ def _complete(place: Place, cluster: str | None, timeout: float) -> Place | None
         return place if cluster or any(mark in os.environ for mark in CLUSTERS) else None
     place = Place(*found)
     if place[:3] == (None, None, None) and cluster is None:
-        return None
+        return _complete(place, "mpi4py", timeout) if is_started_by_mpi() else None
     missing = [name for name, value in zip(OURS, place, strict=False) if value is None]
     if missing:
         raise ValueError(
@@ -245,6 +234,6 @@ def _initialize(place: Place, cluster: str | None, timeout: float, arrival: floa
         cluster,
         math.ceil(arrival),
         math.ceil(timeout),
-        LONGEST_END,
+        LONGEST_WAIT,
         bind,
     )

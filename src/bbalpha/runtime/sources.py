@@ -17,8 +17,9 @@ from bbalpha.data import check_data
 from bbalpha.engine.checks import check_counts
 from bbalpha.engine.chunks import SourceError
 
-BLOCK_BYTES = 2**18  # in a block of arrays: a quarter of a mebibyte
-MOST_BLOCKS = 2**16  # into which arrays are divided
+BLOCK_BYTES = 2**18  # in a block of arrays: at most a quarter of a mebibyte
+FEW_BLOCKS = 32  # into which arrays are divided at least: one for each reader
+MOST_BLOCKS = 2**16  # at most, even if blocks are then larger
 
 
 @runtime_checkable
@@ -62,7 +63,7 @@ class ArrayRows:
     Attributes:
         data: Any tree of arrays whose first axis is the rows.
         num_rows: The number of rows.
-        block_rows: The number of rows per block; by default as many as fit in 256 KiB.
+        block_rows: The number of rows per block; by default a 32nd of all, but at most 256 KiB.
 
     >>> import numpy as np
     >>> from bbalpha.runtime.sources import ArrayRows
@@ -78,7 +79,8 @@ class ArrayRows:
         self.data = data
         self.num_rows = len(leaves[0])
         row_bytes = sum(leaf.nbytes for leaf in leaves) // self.num_rows
-        default = max(1, BLOCK_BYTES // max(row_bytes, 1), self.num_rows // MOST_BLOCKS)
+        default = min(BLOCK_BYTES // max(row_bytes, 1), -(-self.num_rows // FEW_BLOCKS))
+        default = max(1, default, self.num_rows // MOST_BLOCKS)
         self.block_rows = default if block_rows is None else block_rows
 
     def read(self, block: int) -> PyTree:

@@ -1,7 +1,9 @@
 """Queries: the result of a SELECT over files, computed by DuckDB, as arrow tables.
 
 A query may only read local files: it must be a single SELECT statement, it cannot change settings,
-and it cannot install or load extensions, so that nothing reaches the network.
+and it cannot install or load extensions, so that nothing reaches the network. It runs in one
+thread, so that it gives the same rows in the same order every time: the same command must give the
+same model, and processes that fit together must have the same table.
 """
 
 import re
@@ -17,7 +19,9 @@ from bbalpha.tables.messages import TableError, check_names, check_num_columns, 
 
 ROWS_AT_ONCE = 2**16
 LONGEST_REASON, MOST_LINES = 300, 4  # of a message of DuckDB, in characters
-LOCKED: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
+    "threads": 1,  # with more, the order of joins and groups and the rounding of sums vary
+    "preserve_insertion_order": True,
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
     "autoinstall_known_extensions": False,
@@ -44,7 +48,7 @@ def tables_of_query(query: str) -> Iterator[pyarrow.Table]:
     with (
         tempfile.TemporaryDirectory(prefix="bbalpha-") as folder,
         _told(duckdb.Error),
-        duckdb.connect(":memory:", config=LOCKED | {"temp_directory": folder}) as database,
+        duckdb.connect(":memory:", config=SETTINGS | {"temp_directory": folder}) as database,
     ):
         database.execute("SET lock_configuration = true")
         reader = _checked(database, query, duckdb)
