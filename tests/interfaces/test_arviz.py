@@ -113,10 +113,14 @@ def table():
 
 @pytest.fixture(scope="module")
 def regressor(table):
+    return trained(*table)
+
+
+def trained(inputs, targets):
     model = bb.BBAlphaRegressor(hidden_layer_sizes=(), max_epochs=30, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # thirty epochs are few
-        return model.fit(*table)
+        return model.fit(inputs, targets)
 
 
 def test_an_estimator_has_densities_in_the_units_of_its_targets(regressor, table):
@@ -129,6 +133,22 @@ def test_an_estimator_has_densities_in_the_units_of_its_targets(regressor, table
     np.testing.assert_allclose(
         score, np.mean(regressor.score_samples(*table)), atol=4 * errors.max()
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_loo_compare_and_ppc_run_on_estimators_and_rank_them(regressor, table):
+    """One of the two was trained on targets of other rows."""
+    inputs, targets = table
+    others = trained(inputs, np.roll(targets, 1))
+    runs = {
+        name: to_arviz(model, *table, key=KEY, num_samples=300)
+        for name, model in {"right": regressor, "rolled": others}.items()
+    }
+    log_likelihoods = runs["right"].log_likelihood["y"].values[0]
+    with_the_row = np.sum(np.log(np.mean(np.exp(log_likelihoods), axis=0)))
+    assert with_the_row - 10 < az.loo(runs["right"]).elpd_loo < with_the_row
+    assert list(az.compare(runs, ic="loo").index) == ["right", "rolled"]
+    assert az.plot_ppc(runs["right"], num_pp_samples=10) is not None
 
 
 @pytest.mark.parametrize(

@@ -418,6 +418,7 @@ def test_chunks_of_particles_change_nothing():
                 BBAlphaELBO(0.5, 7),
                 BBAlphaELBO(0.5, 7, particle_chunk=3),
                 BBAlphaELBO(0.5, 7, vectorize_particles=False),
+                BBAlphaELBO(0.5, 7, vectorize_particles=jax.lax.map),
             )
         ]
 
@@ -425,6 +426,42 @@ def test_chunks_of_particles_change_nothing():
     for other in others:
         for leaf, expected in zip(other, whole, strict=True):
             np.testing.assert_allclose(leaf, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_alpha_may_be_traced_with_a_single_particle():
+    guide, params, _ = gaussian_guide(3)
+
+    @jax.jit
+    def of_alpha(alpha):
+        return BBAlphaELBO(alpha, 1).loss(KEY, params, linear, guide, INPUTS, TARGETS)
+
+    expected = value_of(BBAlphaELBO(0.0, 1), linear, guide, INPUTS, TARGETS, params=params)
+    np.testing.assert_allclose(of_alpha(0.5), expected, rtol=2e-5)
+
+
+def test_a_parameter_inside_the_model_has_the_gradient_of_its_formula():
+    """The center of the prior is learned by `numpyro.param`."""
+
+    def model(data):
+        center = numpyro.param("center", 0.0)
+        mean = numpyro.sample("mean", dist.Normal(center, 1))
+        with numpyro.plate("data", len(data)):
+            numpyro.sample("x", dist.Normal(mean, 1), obs=data)
+
+    draws, _ = means_drawn(5)
+
+    def expected(center):
+        log_ratio = norm.logpdf(draws, 0.4, 0.5) - norm.logpdf(draws, center)
+        values = norm.logpdf(DATA, draws[:, None], 1) - log_ratio[:, None] / 6
+        return -jnp.sum(bb.log_power_mean(values, 0.5))
+
+    def found(center):
+        loss = BBAlphaELBO(0.5, 5)
+        return loss.loss(KEY, {"center": center}, model, located(), DATA)
+
+    value, slope = jax.jit(jax.value_and_grad(found))(0.7)
+    its_value, its_slope = jax.jit(jax.value_and_grad(expected))(0.7)
+    np.testing.assert_allclose([value, slope], [its_value, its_slope], rtol=2e-5)
 
 
 def test_a_schedule_of_alpha_follows_the_steps_of_svi():

@@ -8,9 +8,9 @@ import numpyro
 import numpyro.distributions as dist
 import optax
 import pytest
-from numpyro.infer import SVI, autoguide
+from numpyro.infer import SVI, Trace_ELBO, autoguide
 
-from bbalpha.interfaces.numpyro import BBAlphaELBO, fit
+from bbalpha.interfaces.numpyro import BBAlphaELBO, fit, posterior_of
 
 DATA = jnp.array([0.5, 1.5, 2.5, -0.3])
 
@@ -61,6 +61,11 @@ def test_observed_sites_need_a_plate_or_the_number_of_data():
         BBAlphaELBO(num_data=0)
     with pytest.raises(ValueError, match=r"num_data must be the number of rows, because fit needs"):
         fit(without_plate, DATA, num_data=7, key=jax.random.key(0))
+
+
+def test_more_rows_than_num_data_are_refused():
+    with pytest.raises(ValueError, match=r"num_data must be at least .*num_data=3 with 4 rows\."):
+        loss_of(without_plate, guide, BBAlphaELBO(num_data=3))
 
 
 def test_rows_of_several_sites_without_plates_must_be_as_many():
@@ -119,6 +124,24 @@ def test_a_guide_whose_draws_carry_no_gradient_is_refused():
         loss_of(model, guide_of(of_mixture))
     with pytest.raises(ValueError, match=r"guide site 'mean' must have a density; got a Delta"):
         loss_of(model, guide_of(dist.Delta(0.3)))
+
+
+def test_a_guide_that_leaves_out_a_latent_site_is_refused():
+    def two(data):
+        numpyro.sample("other", dist.Normal(0, 1))
+        model(data)
+
+    def of_one(data):
+        numpyro.sample("mean", dist.Normal(numpyro.param("center", 0.0), 1))
+
+    reason = r"guide must draw every latent site of the model; got none named 'other'\. Add numpy"
+    with pytest.raises(ValueError, match=reason):
+        loss_of(two, guide)
+    svi = SVI(two, of_one, optax.sgd(0.1), Trace_ELBO())
+    with pytest.warns(UserWarning, match="Found vars in model but not guide"):
+        result = svi.run(jax.random.key(0), 2, DATA, progress_bar=False)
+    with pytest.raises(ValueError, match=reason):
+        posterior_of(svi, result, DATA)
 
 
 def test_plates_must_be_subsampled_alike_in_model_and_guide():

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
+from numpyro import handlers
 from numpyro.infer import SVI, autoguide, init_to_uniform
 from numpyro.infer.util import initialize_model
 
@@ -16,8 +17,9 @@ from bbalpha.engine.optimizers import Optimizer, decaying_adam
 from bbalpha.fitting import TOLERANCE, NonFiniteEnergyError
 from bbalpha.fitting import fit as fit_parameters
 from bbalpha.interfaces.numpyro.guide_draws import GuideDraws
-from bbalpha.interfaces.numpyro.guides import check_guide
+from bbalpha.interfaces.numpyro.guides import check_drawn, check_guide
 from bbalpha.interfaces.numpyro.loss import NUM_PARTICLES, BBAlphaELBO, Schedule, count_steps
+from bbalpha.interfaces.numpyro.moving_supports import check_supports, constrained
 from bbalpha.interfaces.numpyro.posterior import ModelPosterior, ParameterDraws
 from bbalpha.interfaces.numpyro.runs import run_svi
 from bbalpha.interfaces.numpyro.structure import (
@@ -122,6 +124,9 @@ def posterior_of(svi: SVI, result: Any, *args: Any, **kwargs: Any) -> ModelPoste
         args: positional arguments of the model, with all of the data.
         kwargs: keyword arguments of the model.
 
+    Raises:
+        ValueError: if the guide leaves out a latent site, or does not fit its support.
+
     >>> import numpyro, numpyro.distributions as dist, optax
     >>> from numpyro.infer import SVI
     >>> from numpyro.infer.autoguide import AutoNormal
@@ -140,10 +145,13 @@ def posterior_of(svi: SVI, result: Any, *args: Any, **kwargs: Any) -> ModelPoste
     loss = svi.loss if is_ours else BBAlphaELBO(0.0, max(2, svi.loss.num_particles))
     kwargs = kwargs | svi.static_kwargs
     program = Program(svi.model, svi.guide, args, kwargs, loss.num_data)
+    check_supports(program)
     structure = structure_of(program, jax.random.key(0))
     losses = tuple(map(float, result.losses))
     info = FitInfo(energies=losses, num_steps=len(losses))
     params = result.params | (result.state.mutable_state or {})
+    guide = handlers.substitute(handlers.seed(svi.guide, jax.random.key(0)), params)
+    check_drawn(structure.latent, handlers.trace(guide).get_trace(*args, **kwargs))
     return ModelPosterior(program, structure, GuideDraws(loss, program, structure, params, info))
 
 
@@ -153,9 +161,17 @@ def _fit_parameters(
     """The posterior of a plain model under a Gaussian guide, by `bbalpha.fit`."""
     (plate,) = structure.groups[0]
     start_key, key = jax.random.split(key)
-    transforms = {name: transform_of(site["fn"].support) for name, site in structure.latent.items()}
+    transforms = {
+        name: None if structure.moving else transform_of(site["fn"].support)
+        for name, site in structure.latent.items()
+    }
     start = _start(program, structure, transforms, start_key)
     log_likelihood = partial(log_likelihoods, program, structure)
+    log_density = partial(log_prior, program, structure)
+    values_of = None
+    if structure.moving:
+        values_of = partial(constrained, program)
+        log_likelihood, log_density = _of_free(log_likelihood, log_density, values_of)
     rows = jnp.arange(plate.size if plate.name != ROWS else plate.taken)
     is_subsampled = plate.taken < plate.size
     posterior = fit_parameters(
@@ -163,14 +179,27 @@ def _fit_parameters(
         start,
         rows,
         key=key,
-        prior=partial(log_prior, program, structure),
+        prior=log_density,
         transforms=transforms,
         family=_family(program.guide, sum(leaf.size for leaf in start.values())),
         batch_size=plate.taken if is_subsampled else None,
         **settings,
     )
-    draws = ParameterDraws(posterior, log_likelihood, rows)
+    draws = ParameterDraws(posterior, log_likelihood, rows, values_of)
     return ModelPosterior(program, structure, draws)
+
+
+def _of_free(log_likelihood: Any, log_prior: Any, values_of: Any) -> tuple[Any, Any]:
+    """Log-likelihoods and log-prior as functions of unconstrained values."""
+
+    def of_rows(free: dict[str, Array], rows: Array) -> Array:
+        return log_likelihood(values_of(free)[0], rows)
+
+    def density(free: dict[str, Array]) -> Array:
+        values, log_jacobian = values_of(free)
+        return log_prior(values) + log_jacobian
+
+    return of_rows, density
 
 
 def _start(

@@ -87,17 +87,7 @@ class GuideDraws:
 
     def summary(self) -> Summary:
         """Mean, deviation and quantiles of the latent sites, always from the same draws."""
-        draws = jax.tree.map(np.asarray, self.sample(NUM_DRAWS, jax.random.key(0)))
-        mean, deviation, lower, upper = (
-            jax.tree.map(figure, draws)
-            for figure in (
-                lambda of: of.mean(axis=0),
-                lambda of: of.std(axis=0),
-                lambda of: np.quantile(of, LEVELS[0], axis=0),
-                lambda of: np.quantile(of, LEVELS[1], axis=0),
-            )
-        )
-        return Summary(mean, deviation, lower, upper, Layout.of(mean))
+        return summary_of_draws(self.sample(NUM_DRAWS, jax.random.key(0)))
 
     def reweighted(self, key: Array, num_samples: int) -> Reweighted:
         """The exact posterior, as weighted draws."""
@@ -135,7 +125,7 @@ class GuideDraws:
 
     @property
     def _whole(self) -> Program:
-        return with_all_rows(self.program, self.structure)
+        return with_all_rows(self.program)
 
     @property
     def _last_alpha(self) -> float:
@@ -199,6 +189,21 @@ class GuideDraws:
         products = np.mean(total**2) - sum(np.mean(bias**2) for bias in biases)
         squared_bias = max(0.0, products / (num_blocks * (num_blocks - 1)))
         return math.sqrt(squared_bias), math.sqrt(np.mean(variances))
+
+
+def summary_of_draws(draws: Sites) -> Summary:
+    """Mean, deviation and quantiles of draws."""
+    draws = jax.tree.map(np.asarray, draws)
+    mean, deviation, lower, upper = (
+        jax.tree.map(figure, draws)
+        for figure in (
+            lambda of: of.mean(axis=0),
+            lambda of: of.std(axis=0),
+            lambda of: np.quantile(of, LEVELS[0], axis=0),
+            lambda of: np.quantile(of, LEVELS[1], axis=0),
+        )
+    )
+    return Summary(mean, deviation, lower, upper, Layout.of(mean))
 
 
 def _check_draws(num_samples: int, size: int = 1) -> None:

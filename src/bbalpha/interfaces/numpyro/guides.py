@@ -1,5 +1,6 @@
 """Checks that refuse guides and latent sites that the loss cannot train, with the reason."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,7 @@ def check_guide(guide: Any) -> None:
     Raises:
         ValueError: with the reason and what to use instead.
     """
-    if isinstance(guide, partial) and guide.args:  # counting its steps
-        guide = guide.args[0]
+    guide = counted_guide(guide)
     for part in guide if isinstance(guide, autoguide.AutoGuideList) else [guide]:
         name = type(part).__name__
         if isinstance(part, DAIS):
@@ -31,6 +31,11 @@ def check_guide(guide: Any) -> None:
                 f"guide must have a density; got an {name}, which is a point while it is trained. "
                 "Use AutoNormal, or numpyro.param for numbers without uncertainty."
             )
+
+
+def counted_guide(guide: Any) -> Any:
+    """The guide inside a wrapper that counts its steps."""
+    return guide.args[0] if isinstance(guide, partial) and guide.args else guide
 
 
 def check_sites(model_trace: dict[str, Any], guide_trace: dict[str, Any]) -> None:
@@ -61,6 +66,20 @@ def check_sites(model_trace: dict[str, Any], guide_trace: dict[str, Any]) -> Non
                     f"guide site '{name}' must have a density; got a {kind}, which is a point. Use "
                     "numpyro.param for numbers without uncertainty."
                 )
+
+
+def check_drawn(names: Iterable[str], guide_trace: dict[str, Any]) -> None:
+    """Raise unless the guide draws all of these latent sites of the model.
+
+    Raises:
+        ValueError: with the name of a site that it leaves out.
+    """
+    for name in names:
+        if name not in guide_trace:
+            raise ValueError(
+                f"guide must draw every latent site of the model; got none named '{name}'. Add "
+                f'numpyro.sample("{name}", …) to the guide.'
+            )
 
 
 def _is_latent(site: Any) -> bool:

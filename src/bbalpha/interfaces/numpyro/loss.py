@@ -7,7 +7,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from bbalpha.engine.checks import (
     warn,
 )
 from bbalpha.interfaces.numpyro.guides import check_guide
+from bbalpha.interfaces.numpyro.moving_supports import check_supports
 from bbalpha.interfaces.numpyro.ratios import Ratios, ratios_of
 from bbalpha.interfaces.numpyro.traces import Program, terms_of_draw
 
@@ -100,7 +101,7 @@ class BBAlphaELBO(ELBO):
         if num_data is not None:
             check_num_data(num_data)
         check_alpha(alpha, jnp.inf, num_samples=2)
-        if num_particles == 1 and not callable(alpha) and alpha != 0:
+        if num_particles == 1 and _is_known(alpha) and alpha != 0:
             warn(
                 "num_particles should exceed 1 when alpha is not 0, because with one particle the "
                 f"loss does not depend on alpha; got num_particles=1 with alpha={alpha}."
@@ -128,6 +129,7 @@ class BBAlphaELBO(ELBO):
     ) -> OfDraws:
         """Log-ratios and log-likelihoods of each data point, for the draws of these keys."""
         check_guide(program.guide)
+        check_supports(program)
         program = program._replace(num_data=self.num_data)
 
         def of_draw(key: Array) -> OfDraws:
@@ -179,12 +181,17 @@ class BBAlphaELBO(ELBO):
         alpha = self.alpha
         if ratios.most_alpha > 1:
             check_alpha(alpha, ratios.most_alpha, num_samples=2)
-        elif not (callable(alpha) or isinstance(alpha, Tracer)) and alpha > 1:
+        elif _is_known(alpha) and alpha > 1:
             raise ValueError(
                 "alpha must not exceed 1 if latent sites belong to single data points, beyond "
                 f"which the energy has no lower bound; got alpha={float(alpha)} with the site "
                 f"'{ratios.tightest}'."
             )
+
+
+def _is_known(alpha: Any) -> TypeGuard[float | Array]:
+    """Whether the power is a number that can be compared now: no schedule, and not traced."""
+    return not (callable(alpha) or isinstance(alpha, Tracer))
 
 
 def split(key: Array, num_particles: int) -> tuple[Array, Array]:

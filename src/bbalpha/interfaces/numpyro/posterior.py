@@ -11,11 +11,12 @@ from numpyro.infer import log_likelihood as site_log_likelihoods
 
 from bbalpha.diagnostics import Diagnosis
 from bbalpha.engine.checks import as_keys, check_counts
+from bbalpha.interfaces.numpyro.guide_draws import summary_of_draws
 from bbalpha.interfaces.numpyro.structure import Structure, with_all_rows
 from bbalpha.interfaces.numpyro.traces import Program
 from bbalpha.posterior import FitInfo, Posterior
 from bbalpha.reweighting import Reweighted
-from bbalpha.summaries import Summary
+from bbalpha.summaries import NUM_DRAWS, Summary
 
 Sites = dict[str, Float[Array, "..."]]
 
@@ -63,11 +64,16 @@ class SiteDraws(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ParameterDraws:
-    """Draws of a posterior that `bbalpha.fit` found for a plain model."""
+    """Draws of a posterior that `bbalpha.fit` found for a plain model.
+
+    If supports depend on other sites, the posterior is that of unconstrained values, and
+    `values_of` maps a draw of them to the values of the sites.
+    """
 
     posterior: Posterior
     log_likelihood: Any
     rows: Array
+    values_of: Any = None
 
     @property
     def alpha(self) -> Any:
@@ -91,11 +97,13 @@ class ParameterDraws:
 
     def sample(self, num_samples: int, key: Array) -> Sites:
         """Draws of the latent sites."""
-        return self.posterior.sample(num_samples, key=key)
+        return self._constrained(self.posterior.sample(num_samples, key=key))
 
     def summary(self) -> Summary:
         """Mean, deviation and quantiles of the latent sites."""
-        return self.posterior.summary()
+        if self.values_of is None:
+            return self.posterior.summary()
+        return summary_of_draws(self.sample(NUM_DRAWS, jax.random.key(0)))
 
     def diagnose(self, key: Array, num_samples: int) -> Diagnosis:
         """How far q is from the exact posterior."""
@@ -105,9 +113,16 @@ class ParameterDraws:
 
     def reweighted(self, key: Array, num_samples: int) -> Reweighted:
         """The exact posterior, as weighted draws."""
-        return self.posterior.reweighted(
+        found = self.posterior.reweighted(
             self.log_likelihood, self.rows, key=key, num_samples=num_samples
         )
+        return Reweighted(self._constrained(found.draws), found.weights, found.pareto_k)
+
+    def _constrained(self, draws: Sites) -> Sites:
+        """The values of the sites for draws of the posterior."""
+        if self.values_of is None:
+            return draws
+        return jax.jit(jax.vmap(lambda free: self.values_of(free)[0]))(draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +186,8 @@ class ModelPosterior:
     ) -> Predictive:
         """NumPyro's `Predictive` with draws of the posterior; call it with a key and arguments.
 
+        Plates take all of their rows, even if the model subsamples them.
+
         Args:
             num_samples: number of draws.
             key: randomness of the draws.
@@ -180,11 +197,12 @@ class ModelPosterior:
         draws = self.sample(num_samples, key=key)
         if new_data:
             draws = {name: of for name, of in draws.items() if name not in self.structure.local}
-        return Predictive(self.program.model, draws, params=self.params or None, parallel=True)
+        model = with_all_rows(self.program).model
+        return Predictive(model, draws, params=self.params or None, parallel=True)
 
     def log_likelihoods(self, draws: Sites) -> Sites:
         """The log-likelihood of every observed value for every draw, keyed by site."""
-        model = with_all_rows(self.program, self.structure).model
+        model = with_all_rows(self.program).model
         model = handlers.substitute(model, data=self.params)
         return site_log_likelihoods(model, draws, *self.program.args, **self.program.kwargs)
 
@@ -192,7 +210,7 @@ class ModelPosterior:
         """Draws, log-likelihoods, replicated and observed data, in the form for `to_arviz`."""
         draws = self.sample(num_samples, key=key)
         args, kwargs = self.program.args, self.program.kwargs
-        model = with_all_rows(self.program, self.structure).model
+        model = with_all_rows(self.program).model
         model = handlers.substitute(model, data=self.params)
         trace = handlers.trace(handlers.seed(model, key)).get_trace(*args, **kwargs)
         observed = {

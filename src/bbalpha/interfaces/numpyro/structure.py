@@ -11,6 +11,7 @@ from numpyro.infer.util import compute_log_probs
 from numpyro.primitives import Messenger
 
 from bbalpha.interfaces.numpyro.guides import check_sites
+from bbalpha.interfaces.numpyro.moving_supports import moving_sites
 from bbalpha.interfaces.numpyro.traces import (
     ROWS,
     Plate,
@@ -28,6 +29,7 @@ class Structure(NamedTuple):
     Attributes:
         latent: the latent sites by name.
         local: the names of the latent sites inside data plates.
+        moving: the names of the latent sites whose support depends on other sites.
         groups: the plates around observed sites, one tuple for each kind of data point.
         is_plain: whether `bbalpha.fit` can fit the model: it has one data plate with no latent
             sites inside, and no masks, `numpyro.param` or mutable state.
@@ -35,6 +37,7 @@ class Structure(NamedTuple):
 
     latent: dict[str, Any]
     local: tuple[str, ...]
+    moving: tuple[str, ...]
     groups: tuple[tuple[Plate, ...], ...]
     is_plain: bool
 
@@ -62,6 +65,16 @@ class TakeRows(Messenger):
         if msg["type"] == "plate" and msg["name"] in self.rows:
             rows = self.rows[msg["name"]]
             msg["value"], msg["args"] = rows, (msg["args"][0], len(rows))
+
+
+class TakeAll(Messenger):
+    """Makes plates take all of their indices, in order."""
+
+    def process_message(self, msg: Any) -> None:
+        """Replace the indices of a plate, and its number of indices."""
+        if msg["type"] == "plate":
+            size = msg["args"][0]
+            msg["value"], msg["args"] = jnp.arange(size), (size, size)
 
 
 def structure_of(program: Program, key: Array) -> Structure:
@@ -93,20 +106,12 @@ def structure_of(program: Program, key: Array) -> Structure:
     has_state = any(site["type"] in ("param", "mutable") for site in trace.values())
     is_simple = len(groups) == 1 and len(groups[0]) == 1 and not has_state
     is_plain = is_simple and not local and all(term.mask is None for term in observed)
-    return Structure(latent, local, groups, is_plain)
+    return Structure(latent, local, moving_sites(program, trace), groups, is_plain)
 
 
-def with_all_rows(program: Program, structure: Structure) -> Program:
-    """The program whose plates take all indices, in order."""
-    rows = {
-        plate.name: jnp.arange(plate.size)
-        for plates in structure.groups
-        for plate in plates
-        if plate.name != ROWS
-    }
-    return program._replace(
-        model=TakeRows(program.model, rows), guide=TakeRows(program.guide, rows)
-    )
+def with_all_rows(program: Program) -> Program:
+    """The program whose plates take all indices, in order, whatever their sizes."""
+    return program._replace(model=TakeAll(program.model), guide=TakeAll(program.guide))
 
 
 def log_likelihoods(

@@ -18,7 +18,7 @@ from numpyro.infer.util import compute_log_probs
 from numpyro.primitives import Messenger
 from numpyro.util import check_model_guide_match
 
-from bbalpha.interfaces.numpyro.guides import check_sites
+from bbalpha.interfaces.numpyro.guides import check_drawn, check_sites
 
 ROWS = "num_data"  # the name of the plate that `num_data` stands for
 SEEDED_APART = ["sample", "prng_key", "control_flow"]  # all but plates
@@ -107,6 +107,7 @@ def terms_of_draw(program: Program, params: dict[str, Any], key: Array, plate_ke
     log_p, model_trace = compute_log_probs(
         model, args, kwargs, params | mutable, sum_log_prob=False
     )
+    check_drawn(_latent_names(model_trace), guide_trace)
     check_model_guide_match(model_trace, guide_trace)
     check_sites(model_trace, guide_trace)
     observed, factors = observed_terms(model_trace, log_p, num_data)
@@ -164,9 +165,6 @@ def _latent(
             density = jnp.where(mask, density, 0.0)  # a value masked in the model counts nothing
         below = _term(of_model, log_p[name], kept)
         terms.append(below._replace(values=_term(site, density, kept).values - below.values))
-    for site in _samples(model_trace):
-        if not site["is_observed"] and site["name"] not in guide_trace:
-            terms.append(_term(site, -log_p[site["name"]], plates_of(site, plates)))
     return terms
 
 
@@ -224,6 +222,10 @@ def _samples(trace: Trace) -> list[Any]:
     return [site for site in trace.values() if site["type"] == "sample"]
 
 
+def _latent_names(trace: Trace) -> list[str]:
+    return [site["name"] for site in _samples(trace) if not site["is_observed"]]
+
+
 def _mutable_values(trace: Trace) -> dict[str, Any]:
     return {name: site["value"] for name, site in trace.items() if site["type"] == "mutable"}
 
@@ -246,6 +248,11 @@ def _check_plates(observed: list[Term], num_data: int | None) -> None:
             "num_data=, the number of data points, if they are the first axis of the sites."
         )
     lengths = {term.plates[0].taken for term in observed if term.plates} if num_data else set()
+    if num_data is not None and max(lengths, default=0) > num_data:
+        raise ValueError(
+            "num_data must be at least the number of rows that the model observes; got "
+            f"num_data={num_data} with {max(lengths)} rows."
+        )
     if len(lengths) > 1:
         raise ValueError(
             "num_data must be used with observed sites of one length; got lengths "
