@@ -30,6 +30,7 @@ from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
 from bbalpha.interfaces.leverage import are_reliable
 from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.network import model_of
+from bbalpha.interfaces.repair import best_of
 from bbalpha.interfaces.spread import with_factor
 from bbalpha.interfaces.training import Training
 from bbalpha.metrics import standard_error
@@ -214,7 +215,7 @@ def repaired(found, key):
     place = FACTORS.index(1.0)
     if not calibration.is_calibrated:
         rows = are_reliable(found[key + "lev"])
-        place = int(np.argmax(found[key + "loo"][rows].mean(axis=0)))
+        place = best_of(found[key + "loo"][rows].T.astype(float), np.ones(rows.sum()), place)
     scores = found[key + "test"][:, place].astype(float)
     return "repaired", f"{FACTORS[place]:g}", scores, float(found[key + "seconds"])
 

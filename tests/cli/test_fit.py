@@ -79,6 +79,36 @@ def test_a_power_chosen_by_leave_one_out_is_printed_drawn_and_saved(folder, tmp_
     assert facts["alpha_curve"] == curve.to_json() | {"reason": curve.reason}
 
 
+def test_a_mixture_is_printed_drawn_and_saved(folder, tmp_path, done, quick):
+    model, plot = tmp_path / "m.safetensors", tmp_path / "m.svg"
+    command = ["fit", folder / "prices.csv", "--target", "price", *quick, "--alpha", "stacked"]
+    said = done(*command, "--output", model, "--plot", plot).output
+    curve = bb.BBAlphaRegressor.load(model).alpha_curve_
+    assert sum(curve.weights) == pytest.approx(1)
+    assert f"{curve.reason}" in re.sub(r"\s+", " ", said)
+    assert "Leave-one-out" in plot.read_text()
+    facts = json.loads(done(*command, "--output", model, "--json").stdout)
+    assert facts["alpha_curve"] == curve.to_json() | {"reason": curve.reason}
+    assert facts["alpha"] == pytest.approx(np.dot(curve.alphas, curve.weights), abs=1e-6)
+    assert done("predict", model, folder / "prices.csv").exit_code == 0
+
+
+def test_the_calibration_is_printed_with_its_repair_and_saved(folder, tmp_path, done, quick):
+    """Three epochs leave the noise far too narrow."""
+    model = tmp_path / "m.safetensors"
+    command = ["fit", folder / "prices.csv", "--target", "price", *quick, "--output", model]
+    plain = json.loads(done(*command, "--json").stdout)["calibration"]
+    assert bb.BBAlphaRegressor.load(model).calibration_ is None
+    said = re.sub(r"\s+", " ", done(*command, "--calibrate").stdout)
+    facts = json.loads(done(*command, "--calibrate", "--json").stdout)["calibration"]
+    found = bb.BBAlphaRegressor.load(model).calibration_
+    assert (plain["factor"], plain["is_calibrated"]) == (1, False)
+    assert found.factor > 1.5
+    assert f"spread multiplied by {found.factor:.2f}" in said
+    assert facts["said"] == str(found)
+    assert facts["covered"] == list(found.covered)
+
+
 def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     shutil.copy(folder / "prices.csv", tmp_path)
     process = started("fit", "prices.csv", "--target", "price", *quick, cwd=tmp_path)

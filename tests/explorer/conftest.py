@@ -6,6 +6,7 @@ import pytest
 
 import bbalpha as bb
 from bbalpha.explorer.exploring import Table, explored
+from bbalpha.interfaces import tuning
 
 NUM_DATA = 60
 SCRIPT = "<script>alert(1)</script>"  # as a name and as a cell
@@ -69,6 +70,41 @@ def sorted_in_two():
     y = X[:, 0] + 0.5 * random.normal(size=NUM_DATA) > 0
     model = bb.BBAlphaClassifier((), likelihood="probit", **QUICK).fit(X, y)
     return model, Table.of(model, X, y)
+
+
+def as_chosen(houses, alpha, scores):
+    """The regressor whose α is chosen by these scores of 60 rows, and its table."""
+    X, y = houses.drop(columns="price"), houses["price"]
+
+    def scored(estimator, posterior, rows):
+        score = scores[float(posterior.alpha)]
+        return score, score, np.zeros(NUM_DATA)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "scores_of_rows", scored)
+        model = bb.BBAlphaRegressor((), alpha=alpha, **QUICK).fit(X, y)
+    return model, Table.of(model, X, y)
+
+
+@pytest.fixture(scope="session")
+def stacked(houses):
+    """A mixture of half of α = 0 and half of α = 1, whose mean would be ½."""
+    is_first = np.arange(NUM_DATA) < NUM_DATA / 2
+    zero, one = np.where(is_first, 0.0, -50.0), np.where(is_first, -50.0, 0.0)
+    return as_chosen(houses, "stacked", {0.0: zero, 0.5: np.full(NUM_DATA, -60.0), 1.0: one})
+
+
+@pytest.fixture(scope="session")
+def tuned(houses):
+    """A model at α = 1, which was chosen."""
+    rows = np.arange(NUM_DATA) / NUM_DATA
+    return as_chosen(houses, "tuned", {0.0: rows, 0.5: rows, 1.0: rows + 1})
+
+
+@pytest.fixture(scope="session")
+def stacked_data(stacked):
+    """The data of the page of the mixture."""
+    return explored(*stacked, show=False)
 
 
 @pytest.fixture(scope="session")

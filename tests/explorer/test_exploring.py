@@ -26,6 +26,37 @@ def test_a_power_of_the_users_own_is_compared_too():
     assert data["rows"]["id"] == [str(number) for number in range(1, 9)]
 
 
+def test_a_mixture_is_shown_beside_the_powers_and_not_as_one(stacked, priced, stacked_data):
+    """Half of α = 0 and half of α = 1 is not α = ½, whose fit is shown too."""
+    assert stacked_data["alphas"] == [-1, 0, 0.25, 0.5, 1, None]
+    assert stacked_data["chosen"] == 5
+    model, table = stacked
+    own, half = stacked_data["fits"][5], stacked_data["fits"][3]
+    verdict = bb.judge(model, table.inputs, table.targets)
+    assert own["scores"]["log_likelihood"] == pytest.approx(verdict.held_out, abs=1e-6)
+    assert own["rows"]["predicted"] == pytest.approx(model.predict(table.inputs), rel=1e-5)
+    at_half = priced[0].predict(table.inputs)  # the same settings with α = ½
+    assert half["rows"]["predicted"] == pytest.approx(at_half, rel=1e-5)
+    assert stacked_data["reason"].startswith(
+        "The model is a mixture. Left-out rows are predicted best by a mixture of 50% of α = 0, "
+        "50% of α = 1: "
+    )
+    note = "The networks of the mixture come from several fits: 50% from α = 0 and 50% from α = 1."
+    assert stacked_data["notes"][0] == note
+
+
+def test_a_chosen_power_is_marked_with_the_reason_for_it(tuned, monkeypatch):
+    monkeypatch.setattr(exploring, "ALPHAS", (0.0,))
+    model, table = tuned
+    data = explored(model, table, show=False)
+    assert data["alphas"] == [0, 1]
+    assert data["chosen"] == 1
+    assert data["reason"].startswith(
+        "α = 1 was chosen when the model was fitted. Left-out rows are predicted best, 1.000 ± "
+        "0.000 nats better than at α = 0. "
+    )
+
+
 def test_a_fit_at_the_same_power_is_the_same_fit(priced):
     model, table = priced
     again = fitted_at(model, 0.5, table)

@@ -67,6 +67,13 @@ def class_page(tmp_path_factory, class_data):
     return path
 
 
+@pytest.fixture(scope="session")
+def stacked_page(tmp_path_factory, stacked_data):
+    path = tmp_path_factory.mktemp("pages") / "stacked.html"
+    write_page(path, with_another_calibration(stacked_data))
+    return path
+
+
 def with_another_calibration(data):
     """The data with a calibration at the lowest α that quick fits do not have."""
     found = data["fits"][0]["calibration"]
@@ -79,14 +86,19 @@ def with_another_calibration(data):
     return data | {"fits": [first, *data["fits"][1:]]}
 
 
+@pytest.fixture(params=["price_page", "class_page", "stacked_page"])
+def any_page(request):
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(params=["price_page", "class_page"])
 def either_page(request):
     return request.getfixturevalue(request.param)
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_overflows_fails_or_leaves_the_page(browser, either_page, width):
-    browser.open(either_page, width, dark=width == 360)
+def test_nothing_overflows_fails_or_leaves_the_page(browser, any_page, width):
+    browser.open(any_page, width, dark=width == 360)
     assert browser.run("document.documentElement.scrollWidth") == width
     beyond = browser.run(
         "[...document.querySelectorAll('svg[role=img]')].flatMap(svg => "
@@ -95,13 +107,13 @@ def test_nothing_overflows_fails_or_leaves_the_page(browser, either_page, width)
         ".map(text => text.textContent))"
     )
     assert beyond == []
-    for step in range(5):
+    for step in range(browser.run("data.alphas.length")):
         browser.run(f"page.show({step})")
     browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     browser.settle()
     assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.problems() == []
-    assert browser.requests() == [either_page.as_uri()]
+    assert browser.requests() == [any_page.as_uri()]
 
 
 def test_a_new_width_draws_the_plots_anew(browser, price_page):
@@ -135,6 +147,39 @@ def test_the_slider_moves_every_plot(browser, either_page):
     assert browser.run(status) != said
     assert [name for name in drawn if drawn[name] == moved[name]] == []
     assert browser.run("document.querySelector('#scores tr.now th').textContent") == "−1"
+
+
+def test_a_mixture_has_an_end_of_the_slider_and_of_the_scores_to_itself(browser, stacked_page):
+    browser.open(stacked_page)
+    slider = "document.getElementById('alpha')"
+    text = f"{slider}.getAttribute('aria-valuetext')"
+    assert browser.run(text) == "mixture, chosen"
+    ticks = "[...document.querySelectorAll('#ticks span')].map(each => each.textContent)"
+    assert browser.run(ticks) == ["−1", "0", "¼", "½", "1", "mixturechosen"]
+    said = browser.run("document.getElementById('status').textContent")
+    assert said.startswith("Mixture (chosen): log-likelihood")
+    drawing = "#score svg[role=img]"
+    dots = f"[...document.querySelectorAll('{drawing} circle.score')]"
+    places = f"{dots}.map(each => each.cx.baseVal.value)"
+    found = browser.run(places)
+    assert found == sorted(found)
+    assert len(set(found)) == 6
+    marked = f"document.querySelector('{drawing} circle.chosen').cx.baseVal.value"
+    assert browser.run(marked) == found[-1]
+    line = browser.run(f"document.querySelector('{drawing} path.line').getAttribute('d')")
+    assert line.count("L") == 4  # through five powers
+    label = "document.querySelector('#along svg').getAttribute('aria-label')"
+    assert browser.run(label).startswith("Along size for the mixture: predicted price from")
+    drawn = dict(browser.run(DRAWN))
+    browser.run(f"{slider}.focus()")
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    browser.settle()
+    assert browser.run(text) == "α = ½"
+    half = dict(browser.run(DRAWN))
+    assert drawn["along"] != half["along"]
+    last = browser.run("document.querySelector('#scores tbody tr:last-child th').textContent")
+    assert last == "mixture (chosen)"
 
 
 def test_the_status_says_the_scores(browser, price_page, price_data):
@@ -257,8 +302,8 @@ def test_hostile_texts_are_texts(browser, price_page):
     assert "<b>x</b>" in cells
 
 
-def test_everything_has_a_name(browser, either_page):
-    browser.open(either_page)
+def test_everything_has_a_name(browser, any_page):
+    browser.open(any_page)
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
     shown = [node for node in nodes if not node["ignored"]]
     roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in shown]
@@ -270,8 +315,8 @@ def test_everything_has_a_name(browser, either_page):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_texts_can_be_read(browser, either_page, dark):
-    browser.open(either_page, dark=dark)
+def test_texts_can_be_read(browser, any_page, dark):
+    browser.open(any_page, dark=dark)
     weak = [
         (text, contrast(ink, paper))
         for text, ink, paper in browser.run(COLORS)

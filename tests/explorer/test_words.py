@@ -5,7 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_words
+from bbalpha.explorer.words import (
+    alpha_in_words,
+    mixture_in_words,
+    notes_in_words,
+    reason_in_words,
+)
 
 ZEROS = np.zeros(100)
 NOISE = np.random.default_rng(0).normal(size=100)
@@ -44,6 +49,20 @@ def test_a_better_alpha_is_named_with_the_paired_difference():
     assert reason.endswith(
         "α = 1 predicts rows that are left out better, by 0.3 ± 0.01 nats per row."
     )
+
+
+def test_a_mixture_is_named_and_compared_like_a_power():
+    shares = {"alphas": (0.0, 0.5, 1.0), "weights": (0.78, 0.22, 0.0), "reason": "It is."}
+    mixture = SimpleNamespace(alpha_curve_=SimpleNamespace(**shares))
+    reason = reason_in_words(mixture, None, {0.0: ZEROS - 1, None: ZEROS})
+    assert reason == (
+        "The model is a mixture. It is. Of the values compared, it predicts rows that are left "
+        "out best."
+    )
+    assert mixture_in_words(mixture, None) == [
+        "The networks of the mixture come from several fits: 78% from α = 0 and 22% from α = ½."
+    ]
+    assert mixture_in_words(SET, 0.5) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -31,6 +32,28 @@ def test_means_and_errors_are_those_of_paired_rows():
     assert curve.standard_errors[0] == pytest.approx(error)
 
 
+def test_scores_of_held_out_rows_need_no_weights_and_may_be_arrays_of_jax():
+    scores = {0.0: jnp.asarray(ROWS), 1.0: jnp.asarray(ROWS + 0.25)}
+    curve = bb.AlphaCurve.of(scores)
+    assert (curve.chosen, curve.num_rows, curve.num_data) == (1.0, 40, 40.0)
+    assert curve.behind == pytest.approx((0.25, 0.0), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({0.0: ROWS, 0.5: np.where(ROWS > 1, np.nan, ROWS)}, "must be finite; got NaN or infinity"),
+        ({0.0: ROWS, 0.5: ROWS[1:]}, "must have one number for each row at every power"),
+        ({0.0: 1.0}, "must have one number for each row at every power"),
+        ({0.0: []}, "must have one number for each row at every power"),
+        ({}, "must have one number for each row at every power"),
+    ],
+)
+def test_scores_that_cannot_be_compared_are_refused(scores, message):
+    with pytest.raises(ValueError, match=f"^scores {message}"):
+        bb.AlphaCurve.of(scores)
+
+
 def test_a_row_of_weight_two_has_the_mean_of_two_rows():
     weights = np.where(np.arange(40) < 10, 2.0, 1.0)
     repeated = np.repeat(ROWS, weights.astype(int))
@@ -46,7 +69,7 @@ def test_a_row_of_weight_two_has_the_mean_of_two_rows():
         ({0.0: 0.0, 0.5: 0.06, 1.0: 0.061}, 1.0, r"better than at α = 0\.$"),
         ({0.0: 0.0, 0.5: 0.04, 1.0: 0.1}, 1.0, r"better than at α = 0\.$"),
         ({0.5: 0.0, 0.0: 0.02, -0.5: 0.1, -1.0: 0.09}, -0.5, r"better than at α = 0\.$"),
-        ({0.0: 0.0}, 0.0, r"^No other value was tried\.$"),
+        ({0.0: 0.0}, 0.0, r"^No other value could be compared\.$"),
     ],
 )
 def test_the_best_power_is_chosen_and_compared_with_zero(offsets, chosen, reason):
@@ -60,6 +83,9 @@ def test_few_rows_choose_nothing_and_folds_are_said():
     assert (few.chosen, few.reason) == (0.0, "9 rows are too few to choose a power.")
     one = curve_of({0.0: 0.0}, num_rows=1)
     assert one.reason == "1 row is too few to choose a power."
+    light = curve_of({0.0: 0.0, 0.5: 0.5}, weights=np.full(40, 0.1))
+    assert light.chosen == 0.0
+    assert light.reason == "40 rows that stand for 4 data points are too few to choose a power."
     folded = curve_of({0.0: 0.0, 0.5: 0.5}, folds=5)
     assert folded.chosen == 0.5
     assert folded.reason.endswith("the model was refitted without them, in 5 folds.")
@@ -101,7 +127,7 @@ def test_a_curve_prints_a_line_for_each_power():
 
 
 GOOD = curve_of({0.0: 0.0, 0.5: 0.05}).to_json()
-COUNTS = {"num_rows": 40, "folds": 0, "weights": [], "gain": 0.0}
+COUNTS = {"num_rows": 40, "num_data": 40.0, "folds": 0, "weights": [], "gain": 0.0}
 BAD = {
     "no dictionary": ([], "does not have the fields of a curve"),
     "a missing field": ({"alphas": [0.0]}, "does not have the fields of a curve"),
@@ -121,6 +147,8 @@ BAD = {
     "another order": (GOOD | {"alphas": [0.5, 0.0]}, "does not have ascending powers"),
     "a large power": (GOOD | {"alphas": [0.0, 1e16]}, "does not have ascending powers"),
     "no rows": (GOOD | {"num_rows": 0}, "does not have a number of rows"),
+    "no data": (GOOD | {"num_data": 0.0}, "does not have a number of data points"),
+    "endless data": (GOOD | {"num_data": np.inf}, "holds something other than finite numbers"),
     "half of the shares": (GOOD | {"weights": [0.5, 0.0]}, "does not have one share for each"),
     "three shares": (GOOD | {"weights": [0.5, 0.5, 0.0]}, "does not have one share for each"),
     "a negative share": (GOOD | {"weights": [1.5, -0.5]}, "does not have one share for each"),

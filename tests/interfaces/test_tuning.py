@@ -41,7 +41,8 @@ def scores(monkeypatch):
 
     def scored(estimator, posterior, rows):
         score = np.full(len(rows.inputs), by_alpha[float(posterior.alpha)])
-        return score, score, np.full(len(rows.inputs), by_alpha["leverage"])
+        leverage = by_alpha["leverage"] if np.isfinite(score[0]) else np.nan
+        return score, score, np.full(len(rows.inputs), leverage)
 
     monkeypatch.setattr(tuning, "scores_of_rows", scored)
     return by_alpha
@@ -89,15 +90,46 @@ def test_rows_that_all_matter_too_much_are_left_out_by_fitting_again(table, call
     assert "in 5 folds" in curve.reason
 
 
-def test_a_fold_may_lack_a_class(table, scores):
+@pytest.mark.parametrize("others", ["both", "one"])
+def test_a_fold_may_lack_a_class(table, scores, others):
+    """Without the only row of the rare class, two classes are left to learn from, or just one."""
     scores.update({0.5: 5.0, 0.0: 1.0, 1.0: 1.0, "leverage": 0.9})
-    labels = np.where(np.arange(64) == 3, "rare", table.labels)
+    labels = np.where(np.arange(64) == 3, "rare", table.labels if others == "both" else "yes")
     model = bb.BBAlphaClassifier((), alpha=TUNED, max_epochs=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(table.inputs, labels)
     assert model.alpha_curve_.folds == 5
     assert np.isfinite(model.alpha_curve_.scores).all()
+
+
+def test_rows_of_a_large_table_are_scored_in_part(table):
+    """Nothing stands for the limits: 1,001 rows are one more than are scored."""
+    rows = np.arange(1001) % 64
+    model = bb.BBAlphaRegressor(**SETTINGS, max_epochs=1, batch_size=1024)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(table.inputs[rows], table.numbers[rows])
+    curve = model.alpha_curve_
+    assert (curve.num_rows, curve.num_data, curve.folds) == (1000, 1001.0, 0)
+
+
+@pytest.mark.parametrize("alpha", [TUNED, "stacked"])
+def test_rows_held_out_for_early_stopping_are_not_scored(table, monkeypatch, alpha):
+    found, scores_of_rows = [], tuning.scores_of_rows
+
+    def scored(estimator, posterior, rows):
+        found.append(rows.inputs)
+        return scores_of_rows(estimator, posterior, rows)
+
+    monkeypatch.setattr(tuning, "scores_of_rows", scored)
+    model = tuned(table, alpha=alpha, early_stopping=True, validation_fraction=0.25)
+    trained = training.hold_out(
+        model, model._rows(table.inputs, table.numbers[:, None], None, False)
+    )[0]
+    assert model.alpha_curve_.num_data == 48
+    for inputs in found:
+        np.testing.assert_array_equal(inputs, trained.inputs)
 
 
 def test_the_estimator_predicts_with_the_posterior_whose_score_it_keeps(table, tmp_path):
@@ -123,21 +155,67 @@ def test_few_rows_get_alpha_zero_and_a_sentence(table, calls):
     light = bb.BBAlphaRegressor(**SETTINGS, max_epochs=5)
     light.fit(table.inputs, table.numbers, sample_weight=np.full(64, 0.1))
     assert float(light.posterior_.alpha) == 0.0  # 6.4 data points, whose energy has no bound at 7
+    reason = "64 rows that stand for 6.4 data points are too few to choose a power."
+    assert light.alpha_curve_.reason == reason
 
 
-def test_a_power_whose_energy_is_not_finite_is_no_candidate(table, monkeypatch, scores):
-    fit = training.fit
+@pytest.fixture
+def failing(monkeypatch):
+    """The powers at which the energy of a fit to that many rows is not finite."""
+    found, fit = {}, training.fit
 
-    def failing(*args, **kwargs):
-        if kwargs["alpha"] == 1.0:
+    def failed(*args, **kwargs):
+        if (kwargs["alpha"], len(args[2].inputs)) in found:
             raise bb.NonFiniteEnergyError(3, None)
         return fit(*args, **kwargs)
 
-    monkeypatch.setattr(training, "fit", failing)
-    scores.update({0.5: 1.0, 0.0: 0.5, 1.0: 0.0})
-    assert tuned(table).alpha_curve_.alphas == (0.0, 0.5)
-    scores.update({0.5: np.nan, 0.0: 0.5})
-    assert tuned(table).alpha_curve_.chosen == 0.0
+    monkeypatch.setattr(training, "fit", failed)
+    return found
+
+
+@pytest.mark.parametrize("broken", [0.0, 0.5, 1.0])
+def test_a_power_whose_energy_is_not_finite_is_no_candidate(table, failing, scores, broken):
+    failing[broken, 64] = True
+    scores.update({0.5: -3.2, 0.0: -3.1, 1.0: -3.0})
+    curve = tuned(table).alpha_curve_
+    assert curve.alphas == tuple(alpha for alpha in (0.0, 0.5, 1.0) if alpha != broken)
+    assert curve.scores == pytest.approx([scores[alpha] for alpha in curve.alphas])
+
+
+def test_energies_that_are_finite_at_no_power_are_an_error(table, failing):
+    failing.update({(alpha, 64): True for alpha in (0.0, 0.5, 1.0)})
+    with pytest.raises(bb.NonFiniteEnergyError):
+        tuned(table)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+@pytest.mark.parametrize("broken", [0.0, 0.5, 1.0])
+def test_a_power_without_finite_scores_is_no_candidate(table, scores, broken, bad):
+    scores.update({0.5: -3.2, 0.0: -3.1, 1.0: -3.0})
+    scores[broken] = bad
+    curve = tuned(table).alpha_curve_
+    assert curve.alphas == tuple(alpha for alpha in (0.0, 0.5, 1.0) if alpha != broken)
+    assert curve.scores == pytest.approx([scores[alpha] for alpha in curve.alphas])
+    assert curve.folds == 0
+    stacked = tuned(table, alpha="stacked")
+    assert stacked.alpha_curve_.alphas == curve.alphas
+
+
+def test_without_finite_scores_nothing_is_chosen_and_a_warning_says_so(table, scores):
+    scores.update({0.5: np.nan, 0.0: np.nan, 1.0: np.nan})
+    with pytest.warns(UserWarning, match="have no finite scores at any power, so none was chosen"):
+        model = bb.BBAlphaRegressor(**SETTINGS, max_epochs=20).fit(table.inputs, table.numbers)
+    assert model.alpha_curve_ is None
+    assert float(model.posterior_.alpha) == 0.0
+
+
+@pytest.mark.parametrize("num_rows", [51, 52])  # four fifths of 64 rows
+def test_a_power_that_fails_in_a_fold_is_no_candidate(table, failing, scores, num_rows):
+    failing[0.5, num_rows] = True
+    scores.update({0.5: 5.0, 0.0: 1.0, 1.0: 1.0, "leverage": 0.9})
+    curve = tuned(table).alpha_curve_
+    assert (curve.folds, curve.alphas) == (5, (0.0, 1.0))
+    assert max(curve.scores) < 0  # real ones
 
 
 def test_ctrl_c_ends_the_sweep_and_keeps_what_was_reached(table, monkeypatch, scores):
@@ -154,7 +232,7 @@ def test_ctrl_c_ends_the_sweep_and_keeps_what_was_reached(table, monkeypatch, sc
     with pytest.warns(UserWarning, match="^fit was interrupted after"):
         model = tuned(table)
     assert model.alpha_curve_.alphas == (0.5,)
-    assert model.alpha_curve_.reason == "No other value was tried."
+    assert model.alpha_curve_.reason == "No other value could be compared."
 
 
 def test_partial_fit_goes_on_at_the_power_that_was_chosen(table, calls, scores):

@@ -74,6 +74,18 @@ def test_a_simpler_model_that_wins_is_named():
     assert len(str(lost).splitlines()) == 2
 
 
+def test_a_verdict_prints_the_calibration_and_the_repair(fitted):
+    model, targets = fitted
+    found = bb.judge(model, INPUTS, targets)
+    lines = str(found).splitlines()
+    assert lines[0].startswith("log-likelihood per row: training ")
+    assert lines[1].startswith("left out, simpler models: constant ")
+    assert lines[2:] == [str(found.calibration)]
+    wider = dataclasses.replace(found.calibration, factor=1.25)
+    said = str(dataclasses.replace(found, calibration=wider))
+    assert said.endswith("; spread multiplied by 1.25")
+
+
 def test_a_model_of_noise_loses_to_the_constant(fitted):
     model, targets = fitted
     # The targets in another order have nothing to do with the inputs.

@@ -20,13 +20,19 @@ from bbalpha.explorer import columns as columns_of
 from bbalpha.explorer import outcomes, scores
 from bbalpha.explorer.columns import ShownColumn, shortened
 from bbalpha.explorer.page import check_replaceable, write_page
-from bbalpha.explorer.words import alpha_in_words, notes_in_words, reason_in_words
+from bbalpha.explorer.words import (
+    mixture_in_words,
+    notes_in_words,
+    power_in_words,
+    reason_in_words,
+)
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.door import checked
 from bbalpha.interfaces.finite import NonFinitePredictionError
 from bbalpha.interfaces.left_out import evenly_spread, rows_to_score
 from bbalpha.interfaces.limits import POWERS
 from bbalpha.interfaces.settings import COUNTS
+from bbalpha.interfaces.stacking import is_stacked
 from bbalpha.interfaces.without import RowsLeftOut
 
 ALPHAS = (*POWERS, -1.0, 0.25)  # in addition to the model's own
@@ -114,7 +120,7 @@ def explored(model: Any, table: Table, show: bool) -> dict[str, Any]:
     if getattr(model, "n_outputs_", 1) > 1:
         raise ValueError(f"y must have one column for a page; got {model.n_outputs_}.")
     view = View.of(model, table)
-    own = float(model.posterior_.alpha)
+    own = _own_alpha(model)
     found, failed = _fits(model, table, view, show)
     held_out = {alpha: left_out.held_out for alpha, (_, left_out) in found.items()}
     num_rows = _num_rows(table.inputs)
@@ -123,23 +129,30 @@ def explored(model: Any, table: Table, show: bool) -> dict[str, Any]:
         "alphas": list(found),
         "chosen": list(found).index(own),
         "reason": reason_in_words(model, own, held_out),
-        "notes": notes_in_words(view, num_rows, failed),
+        "notes": mixture_in_words(model, own) + notes_in_words(view, num_rows, failed),
         "fits": [fit for fit, _ in found.values()],
     }
 
 
-def _fits(model: Any, table: Table, view: Any, show: bool) -> tuple[dict[float, Any], list[float]]:
+def _own_alpha(model: Any) -> float | None:
+    """The α of the model; None for a mixture of several."""
+    return None if is_stacked(model.posterior_) else float(model.posterior_.alpha)
+
+
+def _fits(
+    model: Any, table: Table, view: Any, show: bool
+) -> tuple[dict[float | None, Any], list[float]]:
     """The data of the fit at every α, and the values of α at which the fit did not stay finite."""
-    own, failed, found = float(model.posterior_.alpha), [], {}
+    own, failed, found = _own_alpha(model), [], {}
     alphas = _alphas(model)
     with progress_bar(show, "values of α", len(alphas)) as update:
         for number, alpha in enumerate(alphas):
-            update(number, f"α = {alpha_in_words(alpha)}")
+            update(number, power_in_words(alpha))
             try:
-                fit = model if alpha == own else fitted_at(model, alpha, table)
-                found[alpha] = view.of_fit(fit)
+                is_own = alpha is None or alpha == own
+                found[alpha] = view.of_fit(model if is_own else fitted_at(model, alpha, table))
             except FAILURES:
-                if alpha == own:
+                if alpha is None or alpha == own:
                     raise
                 failed.append(alpha)
     return found, failed
@@ -163,11 +176,13 @@ def _num_rows(inputs: Any) -> int:
     return inputs.shape[0] if hasattr(inputs, "shape") else len(inputs)
 
 
-def _alphas(model: Any) -> list[float]:
-    """The values of α to compare, the model's own among them."""
-    own, most = float(model.posterior_.alpha), float(model.posterior_.num_data)
-    others = [alpha for alpha in ALPHAS if abs(alpha - own) > SAME and alpha <= most]
-    return sorted([own, *others])
+def _alphas(model: Any) -> list[float | None]:
+    """The values of α to compare, the model's own among them; a mixture comes last, as None."""
+    own, most = _own_alpha(model), float(model.posterior_.num_data)
+    allowed = [alpha for alpha in ALPHAS if alpha <= most]
+    if own is None:
+        return [*sorted(allowed), None]
+    return sorted([own, *(alpha for alpha in allowed if abs(alpha - own) > SAME)])
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,9 @@ page.pin = (row) => {
 
 page.show = (k) => {
   page.at = k;
-  const alpha = alphaText(data.alphas[k]);
   const slider = byId("alpha");
   slider.value = k;
-  slider.setAttribute("aria-valuetext", `α = ${alpha}${k === data.chosen ? ", chosen" : ""}`);
+  slider.setAttribute("aria-valuetext", `${powerText(k)}${k === data.chosen ? ", chosen" : ""}`);
   byId("status").textContent = statusText(k);
   for (const [at, tick] of [...byId("ticks").children].entries()) tick.classList.toggle("now", at === k);
   for (const plot of page.plots) plot.show(k);
@@ -40,7 +39,7 @@ page.show = (k) => {
 function statusText(k) {
   const { scores } = data.fits[k];
   const chosen = k === data.chosen ? " (chosen)" : "";
-  const first = `α = ${alphaText(data.alphas[k])}${chosen}: log-likelihood ${fixed(scores.log_likelihood, 3)} per left-out row; `;
+  const first = `${isMixture(k) ? "Mixture" : powerText(k)}${chosen}: log-likelihood ${fixed(scores.log_likelihood, 3)} per left-out row; `;
   return first + (isClass
     ? `${percent(scores.accuracy, 1)} right, mean confidence ${percent(scores.confidence, 1)}.`
     : `90\u00a0% intervals cover ${percent(scores.coverage_90, 1)}, RMSE ${number(scores.rmse, 3)}.`);
@@ -52,7 +51,7 @@ function showScores(k) {
     ? [...shared, "right", "confidence", "calibration error", "converged"]
     : [...shared, "50 % cover", "80 % cover", "90 % cover", "95 % cover", "calibration error", "RMSE", "converged"];
   const lines = data.fits.map(({ scores }, at) => [
-    alphaText(data.alphas[at]) + (at === data.chosen ? " (chosen)" : ""),
+    tickText(at) + (at === data.chosen ? " (chosen)" : ""),
     ...["log_likelihood", "log_likelihood_error", "training_log_likelihood"].map((name) => fixed(scores[name], 3)),
     ...(isClass
       ? [percent(scores.accuracy, 1), percent(scores.confidence, 1)]
@@ -65,8 +64,8 @@ function showScores(k) {
 }
 
 function placeTicks() {
-  data.alphas.forEach((alpha, at) => {
-    const tick = element("span", {}, alphaText(alpha), byId("ticks"));
+  data.alphas.forEach((_, at) => {
+    const tick = element("span", isMixture(at) ? { class: "mixture" } : {}, tickText(at), byId("ticks"));
     tick.style.left = `${(100 * at) / Math.max(1, data.alphas.length - 1)}%`;
     if (at === data.chosen) element("small", {}, "chosen", tick);
   });

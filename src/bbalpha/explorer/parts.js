@@ -66,6 +66,12 @@ function alphaText(alpha) {
   return (alpha < 0 ? "−" : "") + (FRACTIONS[size] ?? number(size, 3));
 }
 
+/** Step k of the slider: a value of α or, as null, the mixture of a stacked model. */
+const isMixture = (k) => data.alphas[k] === null;
+const tickText = (k) => (isMixture(k) ? "mixture" : alphaText(data.alphas[k]));
+const powerText = (k) => (isMixture(k) ? "mixture" : `α = ${alphaText(data.alphas[k])}`);
+const atPower = (k) => (isMixture(k) ? "for the mixture" : `at ${powerText(k)}`);
+
 /** Days since 1970 as a date, with the time if there is one. */
 function date(days) {
   if (days === null) return "—";

@@ -38,7 +38,7 @@ class Plot {
   fillTable() {
     if (!this.details?.open) return;
     const [header, lines] = this.spec.table(page.at);
-    plainTable(this.numbers, `${this.spec.title} at α = ${alphaText(data.alphas[page.at])}`, header, lines);
+    plainTable(this.numbers, `${this.spec.title} ${atPower(page.at)}`, header, lines);
   }
 
   /** Draw everything again for the available width. */
@@ -305,7 +305,7 @@ function alongPlot() {
       const words = isClass ? percent : number;
       const what = isClass ? `probability of ${data.classes[0]}` : `predicted ${data.target}`;
       const last = column().grid.length - 1;
-      return `Along ${column().name} at α = ${alphaText(data.alphas[k])}: ${what} from ` +
+      return `Along ${column().name} ${atPower(k)}: ${what} from ` +
         `${words(middle[0])} at ${place(0)} to ${words(middle[last])} at ${place(last)}.`;
     },
     table(k) {
@@ -402,7 +402,7 @@ function predictedPlot() {
     say(k) {
       const fit = fitRows(k);
       const inside = rows.observed.filter((y, row) => y >= fit.low[row] && y <= fit.high[row]).length;
-      return `Predicted against observed ${data.target} at α = ${alphaText(data.alphas[k])}: ` +
+      return `Predicted against observed ${data.target} ${atPower(k)}: ` +
         `${inside} of ${numRows} rows lie in their 90\u00a0% interval. The table of rows has the numbers.`;
     },
   };
@@ -438,7 +438,7 @@ function doubtPlot() {
       : [["circle", "said", "row"]]),
     say(k) {
       const { noise, doubt } = fitRows(k);
-      return `Noise against doubt at α = ${alphaText(data.alphas[k])}: median noise ` +
+      return `Noise against doubt ${atPower(k)}: median noise ` +
         `${number(quantile(noise, 0.5), 3)}, median doubt ${number(quantile(doubt, 0.5), 3)} (${unit}). ` +
         "The table of rows has the numbers.";
     },
@@ -479,7 +479,7 @@ function calibrationPlot() {
     key: () => [["line", "line", "model"], ["rect", "chance", "calibrated, 90 %"]],
     say(k) {
       const { scores } = data.fits[k];
-      return `Calibration at α = ${alphaText(data.alphas[k])}: 50\u00a0% intervals hold ` +
+      return `Calibration ${atPower(k)}: 50\u00a0% intervals hold ` +
         `${percent(scores.coverage_50)} of the rows, 90\u00a0% intervals ${percent(scores.coverage_90)}.`;
     },
     table: (k) => [["level", "rows inside"], levels.map((level, at) =>
@@ -522,7 +522,7 @@ function reliabilityPlot() {
     key: () => [["circle", "said", "model"], ["rect", "chance", "calibrated, 90 %"]],
     say(k) {
       const { confidence, accuracy } = data.fits[k].scores;
-      return `Calibration at α = ${alphaText(data.alphas[k])}: mean confidence ${percent(confidence, 1)}, ` +
+      return `Calibration ${atPower(k)}: mean confidence ${percent(confidence, 1)}, ` +
         `right in ${percent(accuracy, 1)} of the rows.`;
     },
     table: (k) => [["probability", "predicted right", "rows"], bins(k).map((bin) =>
@@ -583,7 +583,7 @@ function histogramPlot() {
       : [["rect", "bin", "model"], ["rect", "chance", "calibrated, 90 %"]]),
     say(k) {
       const all = bars(k).map((share, at) => percent(share + second(k)[at])).join(", ");
-      return `Histogram at α = ${alphaText(data.alphas[k])}, rows in each tenth from 0 to 1: ${all}.`;
+      return `Histogram ${atPower(k)}, rows in each tenth from 0 to 1: ${all}.`;
     },
     table: (k) => [
       isClass ? ["probability", "predicted right", "predicted wrong"] : ["probability", "rows"],
@@ -596,10 +596,15 @@ function histogramPlot() {
 
 // Scores -------------------------------------------------------------------------------------------
 
+const MIXTURE_GAP = 0.6; // in α
+
 function scorePlot() {
   const score = (k) => data.fits[k].scores.log_likelihood;
   const error = (k) => data.fits[k].scores.log_likelihood_error ?? 0;
   const known = data.alphas.map((_, k) => k).filter((k) => score(k) !== null);
+  // A mixture stands apart, to the right of all powers, and no line leads to it.
+  const right = Math.max(0, ...data.alphas);
+  const places = data.alphas.map((alpha) => alpha ?? right + MIXTURE_GAP);
   const ends = known.flatMap((k) => [score(k) - error(k), score(k) + error(k)]);
   return {
     id: "score",
@@ -610,19 +615,19 @@ function scorePlot() {
       "are known more precisely than the bars suggest, because all scores are of the same rows.",
     axes: () => ({
       x: { scale(from, to) {
-        const scale = linear(...range(data.alphas, 0.08), from, to);
-        scale.ticks = data.alphas.map((at) => ({ at, text: alphaText(at) }));
+        const scale = linear(...range(places, 0.08), from, to);
+        scale.ticks = places.map((at, k) => ({ at, text: tickText(k) }));
         return scale;
       }, label: "α" },
       y: { scale: (from, to) => linear(...range(ends, 0.12), from, to), label: "log-likelihood (nats)" },
     }),
     build(plot) {
-      const place = (k) => [plot.x(data.alphas[k]), plot.y(score(k))];
+      const place = (k) => [plot.x(places[k]), plot.y(score(k))];
       for (const k of known) {
-        const x = plot.x(data.alphas[k]);
+        const x = plot.x(places[k]);
         shape("line", { class: "error", x1: x, x2: x, y1: plot.y(score(k) - error(k)), y2: plot.y(score(k) + error(k)) }, plot.layer);
       }
-      shape("path", { class: "line", d: path(known.map(place)) }, plot.layer);
+      shape("path", { class: "line", d: path(known.filter((k) => !isMixture(k)).map(place)) }, plot.layer);
       plot.points = new Map(known.map((k) => [k, shape("circle", { class: "score", r: 5, cx: place(k)[0], cy: place(k)[1] }, plot.layer)]));
       if (plot.points.has(data.chosen)) {
         const [cx, cy] = place(data.chosen);
@@ -632,11 +637,11 @@ function scorePlot() {
     show: (plot, k) => plot.points.forEach((point, at) => point.setAttribute("class", at === k ? "score now" : "score")),
     tip(plot, px) {
       const k = known.reduce((best, each) =>
-        (Math.abs(plot.x(data.alphas[each]) - px) < Math.abs(plot.x(data.alphas[best]) - px) ? each : best));
-      return `α = ${alphaText(data.alphas[k])}\n${fixed(score(k), 3)} ± ${fixed(error(k), 3)} nats per row`;
+        (Math.abs(plot.x(places[each]) - px) < Math.abs(plot.x(places[best]) - px) ? each : best));
+      return `${powerText(k)}\n${fixed(score(k), 3)} ± ${fixed(error(k), 3)} nats per row`;
     },
     key: () => [["circle", "score now", "shown"], ["circle", "chosen", "chosen"]],
     say: (k) => `Log-likelihood per left-out row: ${known.map((each) =>
-      `${fixed(score(each), 3)} at α = ${alphaText(data.alphas[each])}`).join(", ")}. Shown is α = ${alphaText(data.alphas[k])}.`,
+      `${fixed(score(each), 3)} ${atPower(each)}`).join(", ")}. Shown: ${powerText(k)}.`,
   };
 }

@@ -19,12 +19,29 @@ def alpha_in_words(alpha: float) -> str:
     return sign + FRACTIONS.get(abs(alpha), f"{abs(alpha):.3g}")
 
 
-def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]) -> str:
+def power_in_words(alpha: float | None) -> str:
+    """One of the entries of the slider: a value of α, or the mixture of a stacked model."""
+    return "the mixture" if alpha is None else f"α = {alpha_in_words(alpha)}"
+
+
+def mixture_in_words(model: Any, own: float | None) -> list[str]:
+    """A note about the members of a stacked model; none if the model has an α of its own."""
+    if own is not None:
+        return []
+    curve = model.alpha_curve_
+    pairs = zip(curve.alphas, curve.weights, strict=True)
+    parts = [f"{share:.0%} from {power_in_words(alpha)}" for alpha, share in pairs if share]
+    return [f"The networks of the mixture come from several fits: {join(parts)}."]
+
+
+def reason_in_words(
+    model: Any, own: float | None, held_out: Mapping[float | None, np.ndarray]
+) -> str:
     """Why the model has its α, and how that compares with the others.
 
     Args:
         model: The estimator.
-        own: The α of the estimator.
+        own: The α of the estimator; None for a mixture.
         held_out: For every α, the log-likelihood of each left-out row.
     """
     means = {alpha: float(scores.mean()) for alpha, scores in held_out.items()}
@@ -35,7 +52,7 @@ def reason_in_words(model: Any, own: float, held_out: Mapping[float, np.ndarray]
     difference = held_out[best] - held_out[own]
     with np.errstate(invalid="ignore"):
         gain, error = float(difference.mean()), metrics.standard_error(difference)
-    other = f"α = {alpha_in_words(best)}"
+    other = power_in_words(best)
     if gain <= max(error, MARGIN):
         return (
             f"{origin} As far as the scores can tell, it predicts rows that are left out as well "
@@ -71,8 +88,10 @@ def notes_in_words(view: Any, num_rows: int, failed: Sequence[float]) -> list[st
     return notes
 
 
-def _origin(model: Any, own: float) -> str:
+def _origin(model: Any, own: float | None) -> str:
     """Where the model's α comes from."""
+    if own is None:
+        return f"The model is a mixture. {model.alpha_curve_.reason}"
     name = alpha_in_words(own)
     if model.alpha_curve_ is not None:
         return f"α = {name} was chosen when the model was fitted. {model.alpha_curve_.reason}"

@@ -35,6 +35,7 @@ class AlphaCurve:
         behind_errors: The standard error of each difference; it is smaller, because all powers are
             scored on the same rows.
         num_rows: Number of rows that were scored: those that can be left out without refitting.
+        num_data: Number of data points that the training rows stand for: the sum of their weights.
         folds: If too few rows can, the number of folds in which rows were left out by refitting;
             otherwise 0.
         weights: The share of each power in a stacked model; empty if a single power was chosen.
@@ -47,6 +48,7 @@ class AlphaCurve:
     ...     behind=(0.01, 0.0),
     ...     behind_errors=(0.02, 0.0),
     ...     num_rows=90,
+    ...     num_data=100.0,
     ... )
     >>> curve.chosen, curve.reason
     (0.5, 'Left-out rows are predicted best, 0.010 ± 0.020 nats better than at α = 0.')
@@ -58,18 +60,37 @@ class AlphaCurve:
     behind: tuple[float, ...]
     behind_errors: tuple[float, ...]
     num_rows: int
+    num_data: float
     folds: int = 0
     weights: tuple[float, ...] = ()
     gain: float = 0.0
 
     @classmethod
-    def of(cls, scores: Mapping[float, PerRow], weights: PerRow, folds: int = 0) -> "AlphaCurve":
-        """The curve of these scores, which are of the same rows at every power."""
+    def of(
+        cls,
+        scores: Mapping[float, Any],
+        weights: PerRow | None = None,
+        folds: int = 0,
+        num_data: float | None = None,
+    ) -> "AlphaCurve":
+        """The curve of these scores, which are of the same rows at every power.
+
+        Args:
+            scores: The score of each row, by power: finite log-densities of rows that are left out
+                or held out.
+            weights: How many data points each row stands for; by default 1.
+            folds: The number of folds in which rows were left out by refitting, if any.
+            num_data: Number of data points in the training rows; by default the sum of `weights`.
+
+        Raises:
+            ValueError: If the scores are not finite, or not of as many rows at every power.
+        """
         alphas = tuple(sorted(scores))
-        found = np.array([scores[alpha] for alpha in alphas])
+        found, weights = _checked([scores[alpha] for alpha in alphas], weights)
         best = found[np.argmax(found @ weights)]
-        means = _mean_and_error(found, weights), _mean_and_error(best - found, weights)
-        return cls(alphas, *means[0], *means[1], len(weights), folds)
+        means = mean_and_error(found, weights), mean_and_error(best - found, weights)
+        num_data = float(weights.sum()) if num_data is None else num_data
+        return cls(alphas, *means[0], *means[1], len(weights), num_data, folds)
 
     @classmethod
     def from_json(cls, described: Any) -> "AlphaCurve":
@@ -81,23 +102,25 @@ class AlphaCurve:
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(described, dict) or sorted(described) != sorted(names):
             raise ValueError("alpha_curve does not have the fields of a curve.")
-        *columns, num_rows, folds, weights, gain = (described[name] for name in names)
+        *columns, num_rows, num_data, folds, weights, gain = (described[x] for x in names)
         if not all(isinstance(column, list) for column in (*columns, weights)):
             raise ValueError("alpha_curve does not hold lists.")
         alphas = columns[0]
         if len({len(column) for column in columns}) > 1 or not 0 < len(alphas) <= MOST_POWERS:
             raise ValueError("alpha_curve does not have one score for each of a few powers.")
-        numbers = [x for column in (*columns, weights, [gain]) for x in column]
+        numbers = [x for column in (*columns, weights, [num_data, gain]) for x in column]
         if not all(type(x) is float and math.isfinite(x) for x in numbers):
             raise ValueError("alpha_curve holds something other than finite numbers.")
         if alphas != sorted(set(alphas)) or max(map(abs, alphas)) > LARGEST_ALPHA:
             raise ValueError("alpha_curve does not have ascending powers.")
         if not all(type(x) is int and 0 <= x < 2**31 for x in (num_rows, folds)) or not num_rows:
             raise ValueError("alpha_curve does not have a number of rows.")
+        if not num_data > 0:
+            raise ValueError("alpha_curve does not have a number of data points.")
         if weights and not (len(weights) == len(alphas) and _are_shares(weights)):
             raise ValueError("alpha_curve does not have one share for each power.")
         fields: list[Any] = [tuple(column) for column in columns]
-        fields += [num_rows, folds, tuple(weights), gain]
+        fields += [num_rows, num_data, folds, tuple(weights), gain]
         return cls(*fields)
 
     def stacked(self, scores: Mapping[float, PerRow], weights: PerRow) -> "AlphaCurve":
@@ -141,17 +164,16 @@ class AlphaCurve:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether there are enough rows to choose a power by."""
-        return self.num_rows >= FEWEST_ROWS
+        """Whether there are enough rows, and enough data points, to choose a power by."""
+        return min(self.num_rows, self.num_data) >= FEWEST_ROWS
 
     @property
     def reason(self) -> str:
         """A sentence that says why this power, or this mixture of powers, was chosen."""
         if not self.is_reliable:
-            rows = "1 row is" if self.num_rows == 1 else f"{self.num_rows} rows are"
-            return f"{rows} too few to choose a power."
+            return f"{self._few} too few to choose a power."
         if len(self.alphas) == 1:
-            return "No other value was tried."
+            return "No other value could be compared."
         return self._comparison + (
             f" Single rows matter so much that the model was refitted without them, in "
             f"{self.folds} folds."
@@ -169,6 +191,13 @@ class AlphaCurve:
             mark = f"  {share:4.0%}" if share else mark
             lines.append(f"{alpha:5g}  {score:8.3f}  {behind:.3f} ± {error:.3f}{mark}")
         return "\n".join([*lines, self.reason])
+
+    @property
+    def _few(self) -> str:
+        """How many rows there are, in words."""
+        if self.num_rows >= FEWEST_ROWS:
+            return f"{self.num_rows} rows that stand for {self.num_data:.3g} data points are"
+        return "1 row is" if self.num_rows == 1 else f"{self.num_rows} rows are"
 
     @property
     def _comparison(self) -> str:
@@ -219,11 +248,24 @@ def stacking_weights(
     return shares / shares.sum()
 
 
+def _checked(scores: list[Any], weights: Any) -> tuple[Float64[np.ndarray, "alphas rows"], PerRow]:
+    """The scores as a matrix, and the weights of the rows."""
+    columns = [np.asarray(each, np.float64) for each in scores]
+    num_rows = 0 if weights is None else len(weights)
+    shapes = {each.shape for each in columns} | ({(num_rows,)} if num_rows else set())
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] == 0:
+        raise ValueError("scores must have one number for each row at every power.")
+    found = np.array(columns)
+    if not np.isfinite(found).all():
+        raise ValueError("scores must be finite; got NaN or infinity for some rows.")
+    return found, np.ones(shape[0]) if weights is None else np.asarray(weights, np.float64)
+
+
 def _are_shares(weights: list[float]) -> bool:
     return min(weights) >= 0 and abs(sum(weights) - 1) < ROUNDING
 
 
-def _mean_and_error(
+def mean_and_error(
     values: Float64[np.ndarray, "alphas rows"], weights: PerRow
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Weighted means over the rows and their standard errors."""

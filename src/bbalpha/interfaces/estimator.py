@@ -184,8 +184,8 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
             if last is None:
                 self._choose_likelihood(y)
             rows = self._rows(X, y, sample_weight, new_units=last is None)
-            self.posterior_ = self._train(rows, None, last, checkpoint, tunes=True)
-            done = repaired(self, rows) if self.calibrate else (self.posterior_, None)
+            self.posterior_, trained = self._train(rows, None, last, checkpoint, tunes=True)
+            done = repaired(self, trained) if self.calibrate else (self.posterior_, None)
             self.posterior_, self.calibration_ = done
             self._memory, self._memory_prior = None, None
         return self
@@ -272,7 +272,8 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         else:
             prior = self._memory_prior
             rows = Rows(*map(np.concatenate, zip(self._memory, rows, strict=True)))
-        self.posterior_ = self._train(rows, prior, last)
+        self.posterior_, _ = self._train(rows, prior, last)
+        self.calibration_ = None
         full = len(rows.inputs) > self.memory_size
         self._memory, self._memory_prior = (None, None) if full else (rows, prior)
 
@@ -292,8 +293,8 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         last: Posterior | None,
         checkpoint: Any = None,
         tunes: bool = False,
-    ) -> Posterior:
-        """The posterior of these rows.
+    ) -> tuple[Posterior, Rows]:
+        """The posterior of these rows, and those of them that were not held out.
 
         Args:
             rows: The rows to learn from.
@@ -315,7 +316,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
             self.alpha_curve_ = None
         self.n_iter_ = len(posterior.info.energies)
         warn_of_ending(posterior.info)
-        return posterior
+        return posterior, training.rows
 
     def _learns_prior(self) -> bool:
         return self.prior == "scaled" if self.learn_prior == "auto" else bool(self.learn_prior)

@@ -1,6 +1,8 @@
 """Repair: multiply the spread of predictions that are too wide or too narrow by one factor.
 
-This is what `calibrate=True` of the estimators does; `calibration` has the tests that decide.
+This is what `calibrate=True` of the estimators does; `calibration` has the tests that decide. A
+failed test is not enough: narrower intervals cost much at single rows far outside, so the gain must
+also exceed twice its standard error, which such rows enlarge (docs/alpha.md).
 """
 
 import dataclasses
@@ -9,8 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Float64
 
+from bbalpha.interfaces.alpha_curve import mean_and_error
 from bbalpha.interfaces.calibration import Calibration
 from bbalpha.interfaces.left_out import (
     FEWEST_ROWS,
@@ -26,6 +29,7 @@ from bbalpha.posterior import Posterior, log_mean_exp
 
 LOG_FACTORS = np.linspace(-1.0, 1.0, 41)  # the candidates
 ENOUGH_ROWS = 10  # needed to choose a factor
+NUM_ERRORS = 2.0  # standard errors that a factor must gain
 
 
 def calibration_of(model: Any, found: RowsLeftOut, rows: RowsToScore) -> Calibration:
@@ -39,7 +43,7 @@ def repaired(model: Any, rows: Any) -> tuple[Posterior, Calibration | None]:
     """The posterior of a fitted estimator and its calibration, repaired if it fails the tests.
 
     The factor is the one with the best mean leave-one-out score, over the rows that can be left out
-    without refitting.
+    without refitting. It is 1 unless another one gains more than two standard errors.
 
     Args:
         model: The estimator.
@@ -61,13 +65,27 @@ def repaired(model: Any, rows: Any) -> tuple[Posterior, Calibration | None]:
     if is_compared.sum() < ENOUGH_ROWS:
         return posterior, calibration
     scores = summary_without(model, found, _scores_by_factor)[1]
-    weights = np.where(is_compared, rows.weights, 0.0)
-    log_factor = LOG_FACTORS[int(np.argmax(weights @ scores))]
-    if log_factor == 0:
+    best = best_of(scores[is_compared].T, rows.weights[is_compared], int(np.argmin(LOG_FACTORS**2)))
+    if LOG_FACTORS[best] == 0:
         return posterior, calibration
-    changed = with_factor(posterior.hyperparams, float(log_factor))
+    changed = with_factor(posterior.hyperparams, float(LOG_FACTORS[best]))
     model.posterior_ = dataclasses.replace(posterior, hyperparams=changed)
     return model.posterior_, checked()
+
+
+def best_of(
+    scores: Float64[np.ndarray, "factors rows"], weights: Float64[np.ndarray, " rows"], plain: int
+) -> int:
+    """The number of the factor with the best mean score, if it is clearly better than no factor.
+
+    Args:
+        scores: The leave-one-out scores of each row.
+        weights: How many data points each row stands for.
+        plain: The number of the factor 1.
+    """
+    best = int(np.argmax(scores @ weights))
+    gains, errors = mean_and_error(scores[[best]] - scores[[plain]], weights)
+    return best if gains[0] > NUM_ERRORS * errors[0] else plain
 
 
 def _scores_by_factor(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bbalpha.data import Dataset
+from bbalpha.engine.checks import warn
 from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.alpha_curve import FEWEST_ROWS, AlphaCurve
 from bbalpha.interfaces.left_out import RowsToScore, rows_to_score, scores_of_rows
@@ -27,10 +28,11 @@ NUM_FOLDS = 5
 
 def tuned(
     training: Training, last: Posterior | None, checkpoint: Any
-) -> tuple[Posterior, AlphaCurve]:
+) -> tuple[Posterior, AlphaCurve | None]:
     """The posterior with the best leave-one-out score, and the scores of all powers tried.
 
-    The posterior is that of a single power or, for `alpha="stacked"`, the best mixture.
+    The posterior is that of a single power or, for `alpha="stacked"`, the best mixture. Without
+    finite scores, it is the one nearest to α = 0, and there is no curve.
 
     Args:
         training: The fit, without a power.
@@ -38,8 +40,7 @@ def tuned(
         checkpoint: Where to save the fits, each in its own folder.
     """
     sweep = _Sweep(training, last, checkpoint)
-    rows = training.rows
-    is_few = min(len(rows.inputs), rows.sample_weight.sum()) < FEWEST_ROWS
+    is_few = min(len(training.rows.inputs), sweep.num_data) < FEWEST_ROWS
     for alpha in (0.0,) if is_few else POWERS:
         sweep.add(alpha)
     if not is_few:
@@ -51,7 +52,10 @@ def tuned(
 
 
 class _Sweep:
-    """The posteriors fitted so far, and their scores, all on the same rows."""
+    """The posteriors fitted so far, and the scores of the candidates, all on the same rows.
+
+    A power whose energy or scores are not finite is not a candidate.
+    """
 
     def __init__(self, training: Training, last: Posterior | None, checkpoint: Any):
         """Choose the rows to score."""
@@ -59,58 +63,71 @@ class _Sweep:
         rows = training.rows
         numbers = rows_to_score(training.estimator, len(rows.inputs))
         self.rows = RowsToScore(*(column[numbers] for column in rows))
-        self.found: dict[float, Posterior] = {}
+        self.num_data = float(rows.sample_weight.sum())
+        self.fitted: dict[float, Posterior] = {}
         self.scores: dict[float, np.ndarray] = {}
         self.leverages: dict[float, np.ndarray] = {}
+        self.failure: NonFiniteEnergyError | None = None
         self.folds = 0
         self.was_interrupted = False
 
     def add(self, alpha: float) -> None:
-        """Fit and score one more power.
-
-        A power whose energy or scores are not finite is not a candidate, unless it is the only one.
-
-        Args:
-            alpha: The power.
-        """
+        """Fit and score one more power."""
         if self.was_interrupted:
             return
         folder = _folder(self.checkpoint, f"alpha_{alpha:g}")
         try:
             posterior = self.training.posterior(alpha, self.last, checkpoint=folder)
-        except NonFiniteEnergyError:
-            if self.found:
-                return
-            raise
+        except NonFiniteEnergyError as failure:
+            self.failure = self.failure or failure
+            return
         self.was_interrupted = posterior.info.stopped == "interrupted"
-        if self.was_interrupted and self.found:
+        if self.was_interrupted and self.fitted:
             return
         scores, _, leverages = scores_of_rows(self.training.estimator, posterior, self.rows)
-        if np.isfinite(scores).all() or not self.found:
-            self.found[alpha], self.leverages[alpha] = posterior, leverages
-            self.scores[alpha] = np.nan_to_num(scores)
+        self.fitted[alpha] = posterior
+        if np.isfinite(scores).all() and np.isfinite(leverages).all():
+            self.scores[alpha], self.leverages[alpha] = scores, leverages
 
     def check_reliable(self) -> None:
         """Score by cross-validation instead if too few rows can be left out without refitting."""
-        if self.was_interrupted or len(self.found) < 2 or self._compared().sum() >= self._enough():
+        if self.was_interrupted or len(self.scores) < 2 or self._compared().sum() >= self._enough():
             return
-        scores = {alpha: self._cross_validated(alpha) for alpha in self.found}
+        scores = {alpha: self._cross_validated(alpha) for alpha in self.scores}
         if self.was_interrupted:
             return
-        self.scores, self.folds, self.rows = scores, NUM_FOLDS, RowsToScore(*self.training.rows)
-        self.leverages = {alpha: np.zeros(len(scores[alpha])) for alpha in scores}
+        self.scores = {alpha: each for alpha, each in scores.items() if np.isfinite(each).all()}
+        self.folds, self.rows = NUM_FOLDS, RowsToScore(*self.training.rows)
+        self.leverages = {alpha: np.zeros(len(each)) for alpha, each in self.scores.items()}
 
-    def chosen(self) -> tuple[Posterior, AlphaCurve]:
-        """The posterior that the estimator's settings ask for, and the curve."""
+    def chosen(self) -> tuple[Posterior, AlphaCurve | None]:
+        """The posterior that the estimator's settings ask for, and the curve.
+
+        Raises:
+            NonFiniteEnergyError: If no power has a finite energy.
+        """
+        if not self.scores:
+            return self._without_scores(), None
         rows = self._compared() if self._compared().sum() >= FEWEST_ROWS else slice(None)
         weights = self.rows.weights[rows]
         scores = {alpha: score[rows] for alpha, score in self.scores.items()}
-        curve = AlphaCurve.of(scores, weights, self.folds)
+        curve = AlphaCurve.of(scores, weights, self.folds, self.num_data)
         if self.training.estimator.alpha != STACKED:
-            return self.found[curve.chosen], curve
+            return self.fitted[curve.chosen], curve
         curve = curve.stacked(scores, weights)
-        members = [self.found[alpha] for alpha in curve.members]
+        members = [self.fitted[alpha] for alpha in curve.members]
         return stacked(members, [share for share in curve.weights if share]), curve
+
+    def _without_scores(self) -> Posterior:
+        """The posterior nearest to α = 0, with a warning that nothing was chosen."""
+        if not self.fitted and self.failure:
+            raise self.failure
+        alpha = min(self.fitted, key=abs)
+        warn(
+            "left-out rows have no finite scores at any power, so none was chosen; alpha is "
+            f"{alpha:g}."
+        )
+        return self.fitted[alpha]
 
     def _compared(self) -> np.ndarray:
         """Whether each row can be left out without refitting, at every power."""
@@ -128,7 +145,10 @@ class _Sweep:
             others = np.setdiff1d(order, test)
             part = dataclasses.replace(self.training, rows=Rows(*(x[others] for x in rows)))
             folder = _folder(self.checkpoint, f"alpha_{alpha:g}_fold_{fold}")
-            posterior = part.posterior(alpha, None, checkpoint=folder)
+            try:
+                posterior = part.posterior(alpha, None, checkpoint=folder)
+            except NonFiniteEnergyError:
+                return np.full(len(order), np.nan)
             self.was_interrupted |= posterior.info.stopped == "interrupted"
             if self.was_interrupted:
                 break
@@ -138,7 +158,7 @@ class _Sweep:
                 key=estimator._key(),
                 num_samples=estimator.num_predictive_samples,
             )
-        return np.nan_to_num(scores - float(estimator.target_units_.log_scale))
+        return scores - float(estimator.target_units_.log_scale)
 
 
 def _interrupted(posterior: Posterior) -> Posterior:

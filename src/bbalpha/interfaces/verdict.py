@@ -23,7 +23,7 @@ MARGIN = 0.05  # nats; the typical error of `held_out` for numbers (table in doc
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of `judge`; `print` shows it in two lines.
+    """The result of `judge`; `print` shows it in three lines.
 
     Scores are log-likelihoods in nats per row; higher is better.
 
@@ -68,10 +68,11 @@ class Verdict:
         )
 
     def __str__(self) -> str:
-        return (
-            f"log-likelihood per row: training {self.training:.3f}, left out {self.held_out:.3f}\n"
-            f"left out, simpler models: constant {self.constant:.3f}, linear {self.linear:.3f}"
-        )
+        lines = [
+            f"log-likelihood per row: training {self.training:.3f}, left out {self.held_out:.3f}",
+            f"left out, simpler models: constant {self.constant:.3f}, linear {self.linear:.3f}",
+        ]
+        return "\n".join(lines + ([str(self.calibration)] if self.calibration else []))
 
 
 def judge(model: Any, X: Any, y: Any) -> Verdict:
