@@ -155,13 +155,9 @@ def train(
                 if keeper:
                     ended = "finished" if done == plan.num_steps else None
                     keeper.save_if_due(state, energies, stopped or ended)
-                    if team:  # while one writes, the others must not wait in a sum, which times out
-                        team.wait()
+                    _wait(team)
         except KeyboardInterrupt:
-            stopped = "interrupted"
-            if team:
-                team.leave()
-            jax.block_until_ready(running)  # otherwise, the interpreter could crash at exit
+            stopped = _interrupted(running, team)
         except (SourceError, Failed) as error:
             _keep_what_stands(error, state, energies, keeper)
             raise
@@ -169,6 +165,20 @@ def train(
         signal.raise_signal(signal.SIGTERM)
         stopped = "interrupted"  # the user's own signal handler returned
     return state, energies, stopped or "finished"
+
+
+def _wait(team: Team | None) -> None:
+    """Wait for the process that writes, because sums of the next chunk would time out."""
+    if team:
+        team.wait()
+
+
+def _interrupted(running: Any, team: Team | None) -> str:
+    """The reason to stop after Ctrl-C in this process only, once nothing runs any more."""
+    if team:
+        team.leave()
+    jax.block_until_ready(running)  # otherwise, the interpreter could crash at exit
+    return "interrupted"
 
 
 def _alone(stopped: str | None, chunk: int, _: Any) -> tuple[str | None, int]:
