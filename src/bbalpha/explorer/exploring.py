@@ -149,8 +149,8 @@ def _fits(
         for number, alpha in enumerate(alphas):
             update(number, power_in_words(alpha))
             try:
-                is_own = alpha is None or alpha == own
-                found[alpha] = view.of_fit(model if is_own else fitted_at(model, alpha, table))
+                fit = model if alpha is None or alpha == own else fitted_at(model, alpha, table)
+                found[alpha] = view.of_fit(fit)
             except FAILURES:
                 if alpha is None or alpha == own:
                     raise
@@ -176,7 +176,7 @@ def _num_rows(inputs: Any) -> int:
     return inputs.shape[0] if hasattr(inputs, "shape") else len(inputs)
 
 
-def _alphas(model: Any) -> list[float | None]:
+def _alphas(model: Any) -> Sequence[float | None]:
     """The values of α to compare, the model's own among them; a mixture comes last, as None."""
     own, most = _own_alpha(model), float(model.posterior_.num_data)
     allowed = [alpha for alpha in ALPHAS if alpha <= most]
