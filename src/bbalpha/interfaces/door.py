@@ -6,7 +6,15 @@ from typing import Any
 import jax
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y, validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_array,
+    check_consistent_length,
+    check_X_y,
+    validate_data,
+)
 
 from bbalpha.data import as_weights
 
@@ -84,6 +92,22 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
             f"sample_weight must have a sum that is a number in {dtype}; got a sum of {total:g}."
         )
     return weights
+
+
+def without_weightless_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """The rows of positive weight, as they were given, and their weights.
+
+    Rows of weight 0 count for nothing: not for the encoder, the classes or the likelihood either.
+    If all weights are 0, all rows are returned, for later checks to refuse.
+    """
+    if sample_weight is None or y is None:
+        return X, y, sample_weight
+    check_consistent_length(X, y, sample_weight)
+    kept = np.flatnonzero(checked_weights(sample_weight, X) > 0)
+    if len(kept) in (0, _num_samples(X)):
+        return X, y, sample_weight
+    X = X.tocsr() if issparse(X) else X
+    return tuple(_safe_indexing(rows, kept) for rows in (X, y, as_weights(sample_weight, "")))
 
 
 def check_numbers(y: Any) -> None:

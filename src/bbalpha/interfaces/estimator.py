@@ -8,6 +8,7 @@ compiled program, which may sum in a different order.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.calibration import Calibration
-from bbalpha.interfaces.door import checked, checked_weights
+from bbalpha.interfaces.door import checked, checked_weights, without_weightless_rows
 from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
@@ -67,6 +68,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
     calibration_: Calibration | None = None
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
     _seed: int  # for the start, the training and the draws for predictions
+    _turn: int = 0  # which of several sets of draws predictions average over
     _memory: Rows | None  # rows that `partial_fit` keeps
     _memory_prior: Distribution | None  # the prior for these rows; None for the settings' prior
 
@@ -180,6 +182,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         check_settings(self)
         check_resumable(self.random_state, checkpoint)
         with all_or_nothing(self):
+            X, y, sample_weight = without_weightless_rows(X, y, sample_weight)
             X, y = self._validated(X, y, reset=last is None)
             if last is None:
                 self._choose_likelihood(y)
@@ -376,6 +379,13 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         )
         return np.asarray(self.posterior_.hyperparams.sample(outputs, key=of_targets))
 
+    def _with_other_draws(self: Self, num_samples: int, turn: int) -> Self:
+        """A copy whose predictions average over so many other draws; turn 0 has the usual ones."""
+        other: Any = copy(self)
+        other.num_predictive_samples, other._turn = num_samples, turn
+        return other
+
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
-        return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
+        key = threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
+        return threefry.fold_in(key, self._turn) if self._turn else key
