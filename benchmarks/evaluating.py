@@ -16,7 +16,7 @@ import numpy as np
 
 NUM_ROWS, NUM_TRAIN, NUM_COLUMNS = 65_000, 400, 8
 TREES = {"this": Path(__file__).parents[1], "other": Path(sys.argv[1]).resolve()}
-REPETITIONS = 5
+REPETITIONS = 3
 COMMAND = "import sys; from bbalpha.cli import app; app(sys.argv[1:])"
 
 

@@ -73,7 +73,7 @@ def rows(num_wrong):
 def fit(log_likelihood, params, data, **settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        posterior = bb.fit(log_likelihood, params, data, key=KEY, **settings)
+        posterior = bb.fit(log_likelihood, params, data, **{"key": KEY} | settings)
     return posterior, "".join(str(warning.message) for warning in caught)
 
 
