@@ -78,7 +78,7 @@ def check_real(**arrays: Any) -> None:
             )
 
 
-def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """One weight per row, 1 by default; raise if their sum overflows in the precision of jax."""
     check_real(sample_weight=sample_weight)
     if sample_weight is not None:

@@ -261,7 +261,7 @@ def scored(
 
 def corrected_log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
     """`log_mean_exp` plus an estimate of its bias, (σ/μ)²/(2K), which matters if draws are few."""
-    top = jnp.max(log_densities, axis=0)
+    top = jnp.max(log_densities, axis=0, keepdims=True)
     ratios = jnp.exp(log_densities - jnp.where(jnp.isfinite(top), top, 0.0))
     means, variances = jnp.mean(ratios, axis=0), jnp.var(ratios, axis=0, ddof=1)
     squares = jnp.where(means > 0, jnp.square(means), 1.0)
