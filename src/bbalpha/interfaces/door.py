@@ -1,5 +1,6 @@
 """The door of the estimators: checks data and turns DataFrames, matrices and lists into numbers."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -135,7 +136,10 @@ def check_labels(y: Any) -> None:
     labels = y if isinstance(y, list | tuple) else np.asarray(y)
     if isinstance(labels, np.ndarray) and (labels.ndim == 0 or labels.dtype.kind not in "OT"):
         return  # scikit-learn checks the rest
-    for row, label in enumerate(np.ravel(labels) if isinstance(labels, np.ndarray) else labels):
+    labels = np.ravel(labels) if isinstance(labels, np.ndarray) else labels
+    with contextlib.suppress(TypeError):  # labels that cannot be hashed are looked at one by one
+        labels = labels if _may_be_wrong(set(labels)) else ()
+    for row, label in enumerate(labels):
         if label is None:
             raise ValueError(f"y must have a label in every row; got None in row {row}.")
         if isinstance(label, str) and label.endswith("\0"):
@@ -143,6 +147,11 @@ def check_labels(y: Any) -> None:
                 "y must hold labels that do not end in a null character, which numpy drops; "
                 f"got {label!r} in row {row}."
             )
+
+
+def _may_be_wrong(labels: set[Any]) -> bool:
+    """Whether one of the different labels is missing or ends in a null character."""
+    return None in labels or any(isinstance(x, str) and x.endswith("\0") for x in labels)
 
 
 def _dense(X: Any) -> Any:
