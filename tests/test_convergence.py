@@ -287,6 +287,9 @@ def test_energies_that_still_fall_are_told_from_energies_at_rest():
     np.testing.assert_allclose(fall_of(falling, 100.0), quarters[1] - quarters[2])
     assert fall_of(curve(100, 0.2, noise=0.5), 100.0) == 0  # noise is no fall
     assert fall_of(curve(7, 0.2), 100.0) == np.inf  # too few to tell
+    for num_energies in range(8, 24):  # a steady fall is not mistaken for noise
+        assert fall_of(curve(num_energies, 0.4 / num_energies, noise=1e-3), 100.0) > 0
+        assert fall_of(curve(num_energies, 40 / num_energies, noise=1e-3), 100.0) == 0
 
 
 def test_parts_of_an_epoch_have_the_mean_energies_of_their_batches():

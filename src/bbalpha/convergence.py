@@ -238,7 +238,9 @@ def fall_of(energies: np.ndarray, num_data: float, first: int = 0) -> float:
         return math.inf
     quarters = np.array_split(energies[first:] / num_data, 4)
     fall = quarters[1].mean() - quarters[2].mean()
-    error = math.sqrt(sum(np.var(part, ddof=1) / len(part) for part in quarters[1:3]))
+    # From one energy to the next, because a steady fall within the quarters is no noise.
+    variance = np.var(np.diff(np.concatenate(quarters[1:3])), ddof=1) / 2
+    error = math.sqrt(sum(variance / len(part) for part in quarters[1:3]))
     whole = max(energies[0] / num_data - quarters[3].mean(), 0.0)
     is_real = fall > max(FALL_ERRORS * error, LEAST_FALL)
     is_large = fall > min(LARGEST_FALL, LARGEST_SHARE * whole)
