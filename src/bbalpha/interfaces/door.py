@@ -108,7 +108,8 @@ def without_weightless_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, An
     if len(kept) in (0, _num_samples(X)):
         return X, y, sample_weight
     X = X.tocsr() if issparse(X) else X
-    return tuple(_safe_indexing(rows, kept) for rows in (X, y, as_weights(sample_weight, "")))
+    weights = as_weights(sample_weight, "sample_weight")
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), weights[kept]
 
 
 def check_numbers(y: Any) -> None:
