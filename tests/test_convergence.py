@@ -19,6 +19,7 @@ from bbalpha.convergence import (
     Convergence,
     check_tolerance,
     fall_of,
+    mean_energies,
 )
 from bbalpha.natural import Record
 from bbalpha.state import Variables
@@ -172,17 +173,33 @@ def test_alpha_near_the_number_of_data_cannot_converge():
 
 def test_replicas_converge_one_by_one_and_are_counted():
     keys = jax.random.split(KEY, 2)
-    settings = {"alpha": jnp.array([0.0, 30.0]), "keys": keys, "num_epochs": 300}
-    with pytest.warns(bb.ConvergenceWarning, match="1 of 2 replicas did not converge in 300"):
-        first, second = bb.fit_many(log_likelihood, jnp.zeros(2), DATA, **settings)
-    assert first.info.converged
-    assert first.info.stopped == "converged"
-    assert first.info.num_steps < 300
-    assert not second.info.converged
-    alone = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=0.0, key=keys[0], num_epochs=300)
-    assert alone.info.num_steps == first.info.num_steps
-    np.testing.assert_allclose(first.mean, alone.mean, rtol=1e-4)
-    np.testing.assert_allclose(first.variance, alone.variance, rtol=1e-4)
+    powers = jnp.array([0.0, 30.0])
+    said = "1 of 2 replicas did not converge. In replica 1, alpha is so close .* Lower alpha."
+    with pytest.warns(bb.ConvergenceWarning, match=said):
+        replicas = bb.fit_many(log_likelihood, jnp.zeros(2), DATA, alpha=powers, keys=keys)
+    assert [one.info.converged for one in replicas] == [True, False]
+    assert [one.info.stopped for one in replicas] == ["converged", "finished"]
+    for power, key, replica in zip(powers.tolist(), keys, replicas, strict=True):
+        alone, _ = fitted(alpha=power, key=key)
+        assert alone.info.num_steps == replica.info.num_steps < 300  # of 10,000
+        np.testing.assert_allclose(replica.mean, alone.mean, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(replica.variance, alone.variance, rtol=1e-4)
+
+
+def fitted(**settings):
+    """A fit of a mean, and its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        posterior = bb.fit(log_likelihood, jnp.zeros(()), DATA, **settings)
+    return posterior, [str(warning.message) for warning in caught]
+
+
+def test_replicas_that_have_not_converged_say_how_far_the_worst_still_moves():
+    keys = jax.random.split(KEY, 2)
+    settings: Any = {"alpha": 0.0, "keys": keys, "num_epochs": 150, "tolerance": 1e-9}
+    said = "2 of 2 replicas did not converge. In replica [01], the means are known to .* Raise num_"
+    with pytest.warns(bb.ConvergenceWarning, match=said):
+        bb.fit_many(log_likelihood, jnp.array([0.0, 1.0]), DATA, **settings)
 
 
 def linear_log_likelihood(weights, batch):
@@ -270,6 +287,51 @@ def test_energies_that_still_fall_are_told_from_energies_at_rest():
     np.testing.assert_allclose(fall_of(falling, 100.0), quarters[1] - quarters[2])
     assert fall_of(curve(100, 0.2, noise=0.5), 100.0) == 0  # noise is no fall
     assert fall_of(curve(7, 0.2), 100.0) == np.inf  # too few to tell
+    for num_energies in range(8, 24):  # a steady fall is not mistaken for noise
+        assert fall_of(curve(num_energies, 0.4 / num_energies, noise=1e-3), 100.0) > 0
+        assert fall_of(curve(num_energies, 40 / num_energies, noise=1e-3), 100.0) == 0
+
+
+def test_parts_of_an_epoch_have_the_mean_energies_of_their_batches():
+    """Two epochs of six minibatches in three parts; energies are summed by their shares."""
+    batches = np.arange(12.0).reshape(2, 6)
+    sums = np.cumsum(batches / 6, axis=1)[:, 1::2]
+    np.testing.assert_allclose(mean_energies(sums), batches.reshape(6, 2).mean(axis=1))
+
+
+MANY = jnp.asarray(np.random.default_rng(0).normal(1.0, size=40_000).astype(np.float32))
+
+
+def test_a_few_long_epochs_are_judged_by_their_parts():
+    settings = {"key": KEY, "alpha": 0.0, "num_samples": 2, "num_epochs": 3}
+    settings |= {"family": bb.DiagonalGaussian(jnp.full(1, 5.0), jnp.full(1, -10.0))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no false alarm
+        done = bb.fit(log_likelihood, jnp.zeros(()), MANY, optimizer=optax.adam(1e-2), **settings)
+    assert done.info.converged
+    assert (len(done.info.energies), done.info.fall) == (3, 0.0)
+    with pytest.warns(bb.ConvergenceWarning, match="still fell by .* in the middle of its 3 epoc"):
+        slow = bb.fit(log_likelihood, jnp.zeros(()), MANY, optimizer=optax.adam(3e-4), **settings)
+    assert not slow.info.converged
+    assert 0 < slow.info.fall < np.inf
+
+
+def test_a_run_that_is_too_short_to_judge_says_so():
+    settings: Any = {"key": KEY, "optimizer": "adam", "batch_size": 10}
+    for num_epochs, words in (1, "1 epoch with 3 steps"), (7, "7 epochs with 21 steps"):
+        with pytest.warns(bb.ConvergenceWarning, match=f"{words} in all are too few to judge. Rai"):
+            cut = bb.fit(log_likelihood, jnp.zeros(()), DATA, num_epochs=num_epochs, **settings)
+        assert not cut.info.converged
+        assert cut.info.fall == np.inf
+
+
+def test_natural_steps_that_are_too_few_to_judge_say_how_many_it_takes():
+    words = (
+        "fit did not converge: 119 steps are too few to judge: .* takes at least 120. Raise num_"
+    )
+    with pytest.warns(bb.ConvergenceWarning, match=words):
+        cut = bb.fit(log_likelihood, jnp.zeros(()), DATA, alpha=0.0, key=KEY, num_epochs=119)
+    assert not cut.info.converged
 
 
 def test_any_optimizer_is_judged_by_its_energies():

@@ -26,7 +26,7 @@ NUMBER = r"(-?\d+\.\d+)"
 
 # What the demo says after two epochs.
 TOO_FEW_EPOCHS = (
-    "Warning: fit did not converge in 2 epochs",
+    "Warning: fit did not converge: 2 epochs with",
     "Warning: a linear model predicts rows that are left out better",
 )
 # For an example that takes a few steps with many programs: compiling takes half as long.

@@ -73,7 +73,7 @@ def rows(num_wrong):
 def fit(log_likelihood, params, data, **settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        posterior = bb.fit(log_likelihood, params, data, key=KEY, **settings)
+        posterior = bb.fit(log_likelihood, params, data, **{"key": KEY} | settings)
     return posterior, "".join(str(warning.message) for warning in caught)
 
 
@@ -118,19 +118,25 @@ def test_replicas_that_run_away_are_counted_and_one_is_explained():
         return stats.norm.logpdf(targets, params["seen"] + sees * params["unseen"])
 
     targets, half = np.stack([TARGETS, TARGETS]), np.arange(30) % 2
+    sees, keys = np.stack([half, 0 * half]).astype(np.float32), jax.random.split(KEY, 2)
     start = {"seen": jnp.zeros(2), "unseen": jnp.zeros(2)}
     with pytest.warns(bb.ConvergenceWarning, match="1 of 2 .* In replica 1, the dev.* of unseen g"):
         first, second = bb.fit_many(
             some_determined,
             start,
-            (targets, np.stack([half, 0 * half]).astype(np.float32)),
+            (targets, sees),
             data_axis=0,
-            keys=jax.random.split(KEY, 2),
+            keys=keys,
             prior=flat,
         )
     assert first.info.stopped == "converged"
     assert second.info.stopped == "diverged"
-    assert second.info.num_steps < 1000
+    assert second.info.num_steps < first.info.num_steps
+    one = jax.tree.map(lambda leaf: leaf[1], start)
+    data = (targets[1], sees[1])
+    alone, _ = fit(some_determined, one, data, prior=flat, key=keys[1])
+    assert alone.info.num_steps == second.info.num_steps
+    np.testing.assert_allclose(alone.q.log_variance, second.q.log_variance, rtol=0.01)
 
 
 def line(weights, batch, log_noise):

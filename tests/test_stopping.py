@@ -91,6 +91,37 @@ def test_early_stopping_returns_the_best_state(every):
     np.testing.assert_array_equal(posterior.mean, fit(num_epochs=epochs[best]).mean)
 
 
+def natural_fit(held_out, **settings):
+    def log_likelihood(mean, batch):
+        return jax.scipy.stats.norm.logpdf(batch, mean)
+
+    rule = bb.EarlyStopping(held_out, patience=10_000)
+    data = jnp.linspace(-1.0, 2.0, 30)
+    settings = {"key": KEY, "alpha": 0.0, "early_stopping": rule} | settings
+    return bb.fit(log_likelihood, jnp.full((), 5.0), data, **settings)
+
+
+def test_the_best_state_counts_as_converged_only_if_it_had_settled():
+    plain = natural_fit(None, early_stopping=None)
+    settled = natural_fit(jnp.full(5, float(plain.mean)))
+    assert (settled.info.stopped, settled.info.converged) == ("converged", True)
+    np.testing.assert_allclose(settled.mean, plain.mean, atol=0.02 * float(plain.variance) ** 0.5)
+    earlier = natural_fit(jnp.full(5, 4.0))  # prefers a state on the way
+    assert (earlier.info.stopped, earlier.info.converged) == ("converged", False)
+    assert earlier.info.num_steps < plain.info.num_steps
+    assert earlier.mean > 1.0
+
+
+def test_a_state_from_before_the_energies_were_judged_has_not_converged():
+    far = jnp.full((), 5.0)
+    adam = {"optimizer": "adam", "batch_size": 10, "num_epochs": 1000}
+    late = natural_fit(jnp.full(5, 0.4), **adam)
+    assert (late.info.stopped, late.info.converged) == ("finished", True)
+    early = natural_fit(far[None], **adam)
+    assert early.info.num_steps < 0.25 * 3000
+    assert (early.info.stopped, early.info.fall, early.info.converged) == ("finished", 0.0, False)
+
+
 def test_a_fit_that_ends_before_patience_does_returns_the_best_state_too():
     rule = bb.EarlyStopping(HELD_OUT, patience=1000, num_samples=20)
     posterior = fit(num_epochs=30, early_stopping=rule)

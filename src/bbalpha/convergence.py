@@ -41,7 +41,7 @@ FLAT_SHARE = 0.9  # of N; at α = N the energy is the same for every q
 # Thresholds for energies, in standard errors, nats per data point, and shares of the whole fall. On
 # four UCI sets they distinguish 1,000 steps of Adam from 10,000 (benchmarks/networks.py).
 FALL_ERRORS, LEAST_FALL, LARGEST_FALL, LARGEST_SHARE = 4.0, 0.01, 0.5, 0.08
-FEWEST_EPOCHS = 8
+FEWEST_ENERGIES = 8
 
 
 class ConvergenceWarning(UserWarning):
@@ -90,8 +90,8 @@ class Convergence:
 
     def next_round(self, natural: NaturalState) -> NaturalState:
         """Add the record as a round if it is long enough, and lower the rate if that helps."""
-        if int(natural.record.num_steps) < self.round_steps or self.converged:
-            return natural
+        if int(natural.record.num_steps) < self.round_steps or self.ending:
+            return natural  # a replica that has ended takes further steps with the others
         self.runaway = _beyond_range(natural.record)
         if natural.is_settled and not self.runaway:
             self.add(natural.record)
@@ -173,6 +173,15 @@ class Convergence:
             lambda leaf: on_device(leaf / total.num_steps, leaf.dtype), total.variables
         )
 
+    def agrees(self, variables: Any) -> bool:
+        """Whether variables are within the tolerance of the average."""
+        average = self.average()
+        moved = [np.abs(variables.q.mean - average.q.mean) / np.sqrt(average.q.variance)]
+        moved += [np.abs(np.log(variables.q.variance / average.q.variance) / 2)]
+        others = ((one.log_prior_scale, one.hyperparams) for one in (variables, average))
+        moved += jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b), *others))
+        return all(bool(np.all(part <= self.tolerance)) for part in moved)
+
     def _judge(self, rounds: list[Record]) -> None:
         halves = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
         positions = [[_position(record) for record in half] for half in halves]
@@ -217,23 +226,37 @@ def fall_of(energies: np.ndarray, num_data: float, first: int = 0) -> float:
 
     The second quarter is compared with the third, because a rate that falls to zero would hide a
     drift at the end. A fall counts if it exceeds the noise and is large, either by itself or as a
-    share of the fall of the whole run. It is infinite if there are too few epochs to judge.
+    share of the fall of the whole run. It is infinite if there are too few energies to judge.
 
     Args:
-        energies: the energy of every epoch.
+        energies: the mean energy of every part of an epoch, in order.
         num_data: N.
-        first: the epoch at which the first quarter begins; later than 0 if a prior began to be
+        first: the part with which the first quarter begins; later than 0 if a prior began to be
             learned later.
     """
-    if len(energies) - first < FEWEST_EPOCHS:
+    if len(energies) - first < FEWEST_ENERGIES:
         return math.inf
     quarters = np.array_split(energies[first:] / num_data, 4)
     fall = quarters[1].mean() - quarters[2].mean()
-    error = math.sqrt(sum(np.var(part, ddof=1) / len(part) for part in quarters[1:3]))
+    # From one energy to the next, because a steady fall within the quarters is no noise.
+    variance = np.var(np.diff(np.concatenate(quarters[1:3])), ddof=1) / 2
+    error = math.sqrt(sum(variance / len(part) for part in quarters[1:3]))
     whole = max(energies[0] / num_data - quarters[3].mean(), 0.0)
     is_real = fall > max(FALL_ERRORS * error, LEAST_FALL)
     is_large = fall > min(LARGEST_FALL, LARGEST_SHARE * whole)
     return float(fall) if is_real and is_large else 0.0
+
+
+def mean_energies(energies: np.ndarray) -> np.ndarray:
+    """The mean minibatch energy of every part of an epoch, given the sums up to its end.
+
+    Parts are counted as equally long: they differ by at most one of at least 256 minibatches.
+
+    Args:
+        energies: of shape (epochs, parts), as `engine/loop` records them.
+    """
+    num_parts = energies.shape[-1]
+    return num_parts * np.diff(energies, axis=-1, prepend=0.0).ravel()
 
 
 def check_tolerance(tolerance: Any) -> None:

@@ -44,7 +44,10 @@ class FitInfo:
     its held-out log-likelihood. `stopped` says why the run ended: "converged", "finished" (the
     budget was used up, or the energy hardly depends on q), "diverged" (some deviations grow or
     shrink without end), "early" (early stopping), "callback", "interrupted" or "non-finite". During
-    a callback it is "running". `converged` says whether the result had stopped changing.
+    a callback it is "running". `converged` says whether the result had stopped changing; it is
+    False if early stopping returned a state from before that. `fall` is how much the energy still
+    fell in the middle of a run of an optimizer such as Adam, in nats per data point: 0 if it had
+    settled, infinite if the run was too short to judge.
 
     For message passing, `energies` has one energy per sweep, `num_steps` counts sweeps, and
     `skipped` is the number of sites that each sweep had to leave unchanged. `stopped` may also be
@@ -59,6 +62,7 @@ class FitInfo:
     stopped: str = "finished"
     converged: bool = False
     skipped: tuple[int, ...] = ()
+    fall: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

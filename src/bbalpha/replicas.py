@@ -14,7 +14,6 @@ from jaxtyping import Array, Key, PyTree
 from bbalpha.convergence import check_tolerance
 from bbalpha.data import as_array
 from bbalpha.energy import LogLikelihood
-from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.batches import Rows
 from bbalpha.engine.checks import as_keys, check_alpha, check_finite
 from bbalpha.engine.compiling import Compiled
@@ -39,7 +38,7 @@ from bbalpha.planning import (
 from bbalpha.posterior import Posterior
 from bbalpha.priors import DensityPrior, Prior, check_start
 from bbalpha.state import FitState, check_likelihood
-from bbalpha.stopping import ReplicaWatch, Watch
+from bbalpha.stopping import ReplicaWatch, Watch, replica_of
 from bbalpha.training import Family, by_name, init
 
 
@@ -219,11 +218,6 @@ def _start_replicas(
             one = jax.tree.map(lambda leaf, place=place: leaf[place], (params, state.prior))
             check_start(one[0], layout, one[1])
     return state
-
-
-def replica_of(tree: PyTree, replica: int) -> Any:
-    """One replica, taken from a state or posterior of all replicas."""
-    return jax.tree.map(lambda leaf: on_device(on_host(leaf)[replica]), tree)
 
 
 def _all_rows(data: PyTree, data_axis: int | None) -> PyTree:

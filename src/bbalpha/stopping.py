@@ -7,6 +7,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +15,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from bbalpha.convergence import Convergence, ConvergenceWarning, fall_of
+from bbalpha.convergence import Convergence, ConvergenceWarning, fall_of, mean_energies
 from bbalpha.data import check_data, check_weights
 from bbalpha.engine import streams, threefry
-from bbalpha.engine.arrays import on_device
+from bbalpha.engine.arrays import on_device, on_host
 from bbalpha.engine.checks import check_counts, warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan
@@ -73,7 +74,6 @@ class Watch:
     callback: Callback | None = None
     held_out: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     best: FitState | None = None
-    fall: float = math.inf  # of the energy in the third quarter of the run, in nats per data point
     started: float = dataclasses.field(default_factory=time.perf_counter)
     leads: bool = True  # only one of several processes calls back and warns
 
@@ -114,6 +114,10 @@ class Watch:
             return state
         if self.best is not None:
             return self.best
+        return self.settled(state)
+
+    def settled(self, state: FitState) -> FitState:
+        """The state with the average variables, if the judge has averages to offer."""
         if self.judge is None:
             return state
         return dataclasses.replace(state, variables=self.judge.result(state.variables))
@@ -121,35 +125,54 @@ class Watch:
     def info(self, state: FitState, energies: np.ndarray, stopped: str) -> FitInfo:
         """The record of the run so far."""
         num_epochs = int(state.step) // self.plan.num_batches
+        fall = self._fall(state, energies, stopped)
+        is_settled = self.judge.converged if self.judge else stopped == "finished" and fall == 0
         return FitInfo(
-            energies=tuple(energies[:num_epochs].tolist()),
+            energies=tuple(energies[:num_epochs, -1].tolist()),
             held_out=tuple(self.held_out),
             num_steps=int(state.step),
             seconds=time.perf_counter() - self.started,
             stopped=stopped,
-            converged=self._is_settled(state, energies, stopped),
+            converged=is_settled and self._is_late(state),
+            fall=fall,
         )
 
     def warn(self, info: FitInfo) -> None:
         """Warn if the budget was used up before the fit converged, or if q ran away."""
-        if not self.leads or info.stopped not in ("finished", "diverged") or info.converged:
-            return
-        if self.judge is not None:
-            reason = self.judge.reason(info.num_steps)
-        else:
-            reason = reason_of_fall(self.fall, len(info.energies))
-        warn(f"fit did not converge: {reason}", ConvergenceWarning)
+        if self.leads and self.is_moving(info):
+            warn(f"fit did not converge: {self.reason(info)}", ConvergenceWarning)
 
-    def _is_settled(self, state: FitState, energies: np.ndarray, stopped: str) -> bool:
+    def is_moving(self, info: FitInfo) -> bool:
+        """Whether the run used up its budget before it converged, or q ran away."""
+        is_settled = self.judge.converged if self.judge else info.fall == 0
+        return info.stopped in ("finished", "diverged") and not is_settled
+
+    def reason(self, info: FitInfo) -> str:
+        """Why a run has not converged, and what to do."""
+        return self.judge.reason(info.num_steps) if self.judge else reason_of_fall(info)
+
+    @property
+    def distance(self) -> float:
+        """How far the means or deviations still move; infinite if they run away."""
+        judge = self.judge
+        return 0.0 if judge is None else math.inf if judge.runaway else max(judge.movement)
+
+    def _fall(self, state: FitState, energies: np.ndarray, stopped: str) -> float:
+        """How much the energy still fell in a finished run without a judge."""
+        if self.judge is not None or stopped != "finished":
+            return 0.0
+        found = mean_energies(energies[: self.plan.num_epochs])
+        first = int(_judged_from(state) * len(found))
+        return fall_of(found, float(state.num_data), first)
+
+    def _is_late(self, state: FitState) -> bool:
+        """Whether the state that early stopping chose is one that the fit had settled at."""
+        if self.early_stopping is None:
+            return True
         if self.judge is not None:
-            return self.judge.converged
-        if stopped != "finished":
-            return False
-        energies = energies[: self.plan.num_epochs]
-        learns_prior = state.variables.log_prior_scale is not None
-        first = int(WAIT * self.plan.num_epochs) if learns_prior else 0
-        self.fall = fall_of(energies, float(state.num_data), first)
-        return self.fall == 0
+            return self.judge.agrees(state.variables)
+        quarter = (1 - _judged_from(state)) / 4  # the first one is not judged
+        return int(state.step) >= (_judged_from(state) + quarter) * self.plan.num_steps
 
     def _score(self, state: FitState) -> bool:
         """Score the held-out data if it is time to; return whether patience has run out."""
@@ -175,12 +198,13 @@ class Watch:
 
 @dataclasses.dataclass
 class ReplicaWatch:
-    """The work between the epochs of many replicas: judge each until all have ended."""
+    """The work between the epochs of many replicas: judge each until all have ended.
+
+    A replica that has ended takes further steps with the others. Its result is kept in its watch.
+    """
 
     plan: Plan
     watches: list[Watch]
-    steps: dict[int, int] = dataclasses.field(default_factory=dict)  # of replicas that converged
-    diverged: set[int] = dataclasses.field(default_factory=set)
 
     @property
     def every(self) -> int:
@@ -191,71 +215,75 @@ class ReplicaWatch:
         """The state to continue with, and the reason to stop now, if there is one."""
         if not state.is_natural:
             return state, None
-        judges = [watch.judge for watch in self.watches if watch.judge]
-        natural = jax.tree.map(np.asarray, state.optimizer_state)
+        on_host = jax.tree.map(np.asarray, state.optimizer_state)
         rounds = []
-        for replica, judge in enumerate(judges):
-            rounds.append(judge.next_round(_row(natural, replica)))
-            if judge.converged:
-                self.steps.setdefault(replica, int(state.step[replica]))
-            if judge.runaway:
-                self.diverged.add(replica)
+        for replica, (watch, judge) in enumerate(self._judged()):
+            rounds.append(judge.next_round(_row(on_host, replica)))
+            if judge.ending and watch.best is None:
+                watch.best = watch.settled(replica_of(state, replica))
         natural = jax.tree.map(lambda *leaves: on_device(np.stack(leaves)), *rounds)
         state = dataclasses.replace(state, optimizer_state=natural)
-        have_ended = len(self.diverged.union(self.steps)) == len(judges)
+        steps = np.asarray(state.step)  # those behind are no longer finite
+        have_ended = all(
+            watch.best is not None or step < steps.max()
+            for watch, step in zip(self.watches, steps, strict=True)
+        )
         return state, "converged" if have_ended else None
 
     def result(self, state: FitState) -> FitState:
-        """The states that the fits return, each from the time when it converged."""
+        """The states that the fits return, each from the time when it ended."""
         if not state.is_natural:
             return state
-        steps = np.array(state.step)
-        steps[list(self.steps)] = list(self.steps.values())
-        variables = jax.tree.map(np.asarray, state.variables)
-        results = [
-            watch.judge.result(_row(variables, replica)) if watch.judge else None
-            for replica, watch in enumerate(self.watches)
-        ]
+        steps, variables = np.array(state.step), jax.tree.map(np.asarray, state.variables)
+        results = [judge.result(_row(variables, n)) for n, (_, judge) in enumerate(self._judged())]
+        for replica, watch in enumerate(self.watches):
+            if watch.best is not None:
+                steps[replica], results[replica] = watch.best.step, watch.best.variables
         variables = jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
         return dataclasses.replace(state, variables=variables, step=jnp.asarray(steps))
 
     def reason(self, replica: int, state: FitState, stopped: str) -> str:
         """Why a replica ended, given the state of all at the end of the run."""
-        if replica in self.steps:
-            return "converged"
-        if replica in self.diverged:
-            return "diverged"
+        judge = self.watches[replica].judge
+        if judge is not None and judge.ending:
+            return judge.ending
         return "non-finite" if state.step[replica] < np.max(state.step) else stopped
 
     def warn(self, infos: list[FitInfo]) -> None:
-        """Warn if replicas used up the budget before they converged, or ran away; say how many."""
-        endings = ("finished", "diverged")
-        moving = [info for info in infos if info.stopped in endings and not info.converged]
-        if self.diverged:
-            first = min(self.diverged)
-            judge = self.watches[first].judge
-            assert judge is not None
+        """Warn if replicas have not converged: how many, and how far the worst still moves."""
+        moving = [n for n, watch in enumerate(self.watches) if watch.is_moving(infos[n])]
+        if moving:
+            worst = max(moving, key=lambda n: max(self.watches[n].distance, infos[n].fall))
             warn(
-                f"{len(moving)} of {len(infos)} replicas did not converge. In replica {first}, "
-                f"{judge.reason(infos[first].num_steps)}",
-                ConvergenceWarning,
-            )
-        elif moving:
-            warn(
-                f"{len(moving)} of {len(infos)} replicas did not converge in "
-                f"{self.plan.num_epochs:,} epochs. Raise num_epochs.",
+                f"{len(moving)} of {len(infos)} replicas did not converge. In replica {worst}, "
+                f"{self.watches[worst].reason(infos[worst])}",
                 ConvergenceWarning,
             )
 
+    def _judged(self) -> list[tuple[Watch, Convergence]]:
+        return [(watch, watch.judge) for watch in self.watches if watch.judge is not None]
 
-def reason_of_fall(fall: float, num_epochs: int) -> str:
-    """Why a fit whose energy was still falling has not converged, and what to do."""
-    if math.isinf(fall):
-        return f"{num_epochs} epochs are too few to judge. Raise num_epochs."
+
+def reason_of_fall(info: FitInfo, remedy: str = "Raise num_epochs.") -> str:
+    """Why a fit that was judged by its energies has not converged, and what to do."""
+    num_epochs = len(info.energies)
+    epochs = f"{num_epochs:,} epoch{'' if num_epochs == 1 else 's'}"
+    if math.isinf(info.fall):
+        return f"{epochs} with {info.num_steps:,} steps in all are too few to judge. {remedy}"
     return (
-        f"the energy still fell by {fall:.2g} nats per data point in the middle of its "
-        f"{num_epochs:,} epochs. Raise num_epochs."
+        f"the energy still fell by {info.fall:.2g} nats per data point in the middle of its "
+        f"{epochs}. {remedy}"
     )
+
+
+def _judged_from(state: FitState) -> float:
+    """The share of a run after which energies are judged; a learned prior lowers them late."""
+    return 0.0 if state.variables.log_prior_scale is None else WAIT
+
+
+def replica_of(tree: PyTree, replica: int) -> Any:
+    """One replica, taken from a state or posterior of all replicas."""
+    return jax.tree.map(lambda leaf: on_device(on_host(leaf)[replica]), tree)
 
 
 def _row(tree: PyTree, replica: int) -> PyTree:

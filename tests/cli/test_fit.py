@@ -114,9 +114,9 @@ def test_the_program_fits_and_refuses(folder, tmp_path, done, quick, started):
     process = started("fit", "prices.csv", "--target", "price", *quick, cwd=tmp_path)
     out, err = process.communicate()
     assert process.returncode == 0
-    warning = "Warning: fit did not converge in 3 epochs: the energy was still falling. "
     first, second = err.splitlines()
-    assert first == f"{warning}Raise --epochs."
+    reason = "3 epochs with 6 steps in all are too few to judge. Raise --epochs."
+    assert first == f"Warning: fit did not converge: {reason}"
     assert second.startswith("Warning: a linear model predicts rows that are left out better than")
     assert "converged" in out
     assert "prices.safetensors" in out
@@ -283,6 +283,7 @@ def test_fit_prints_one_json_object(folder, quick, done, tmp_path):
     facts = json.loads(result.stdout)
     assert result.stderr == ""
     assert (facts["rows"], facts["converged"], facts["model"]) == (40, False, str(model))
+    assert facts["reason"].endswith("steps in all are too few to judge. Raise --epochs.")
     assert set(facts["seconds"]) == {"reading", "compiling", "training"}
     assert set(facts["log_likelihood"]) == {"rows", "training", "held_out", "constant", "linear"}
     assert facts["warning"].startswith("a linear model predicts")

@@ -52,6 +52,29 @@ def test_means_and_densities_are_the_estimators(judged):
     np.testing.assert_allclose(outcomes.log_densities, scores, rtol=2e-5, atol=2e-5)
 
 
+def test_parts_of_a_long_table_have_draws_of_their_own(judged, monkeypatch):
+    """Fewer for each part, since the parts together have as many as a short table."""
+    estimator, inputs, targets, outcomes = judged
+    monkeypatch.setattr("bbalpha.cli.parts.ROWS_AT_ONCE", 30)
+    model = Model(estimator, Encoder(()), Target("y", "regression"), ())
+    found = outcomes_of(model, inputs, targets)
+    keys = set()
+    for turn in (0, 30):
+        part, rows = estimator._with_other_draws(150, turn), slice(turn, turn + 30)
+        scores = part.score_samples(inputs[rows], targets[rows])
+        lost = found.log_densities[rows] - scores  # what few draws lose on average is added
+        assert np.all((lost >= -2e-5) & (lost < 0.1))
+        means = part.predict(inputs[rows])
+        np.testing.assert_allclose(found.mean[rows], means, rtol=2e-5)
+        keys.add(tuple(jax.random.key_data(part._key()).tolist()))
+    assert len(keys) == 2
+    assert estimator.num_predictive_samples == 300
+    monkeypatch.setattr("bbalpha.cli.scores.SHARES", {"regression": 100.0})
+    np.testing.assert_allclose(
+        outcomes_of(model, inputs, targets).log_densities, outcomes.log_densities, rtol=2e-5
+    )
+
+
 @pytest.mark.parametrize("num_draws", [2, 5, 200])
 def test_the_crps_of_gaussian_draws_is_unbiased(num_draws):
     targets = jnp.linspace(-2, 2, 5000)

@@ -3,10 +3,12 @@
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from problems.limited_regression import HELD_OUT, fit
 
 import bbalpha as bb
 from bbalpha.engine.epochs import CHUNK_EPOCHS
+from bbalpha.engine.loop import PART_STEPS, Plan
 
 
 def test_every_epoch_between_two_rare_looks_has_its_energy(monkeypatch):
@@ -35,6 +37,30 @@ def test_progress_counts_epochs_to_the_end_even_where_looks_fall_between_them(mo
     assert len(epochs) > 2
     for epoch, status in shown:  # the energy of the last whole epoch
         assert status == f"energy {energies[int(epoch) - 1]:.4g}"
+
+
+@pytest.mark.parametrize("seconds", [1e9, 1e-9])
+def test_parts_of_epochs_do_not_change_their_energies(monkeypatch, seconds):
+    monkeypatch.setattr("bbalpha.engine.loop.CHUNK_SECONDS", seconds)
+    whole = fit(num_epochs=20)
+    monkeypatch.setattr("bbalpha.engine.loop.PART_STEPS", 1)
+    parts = fit(num_epochs=20)
+    assert parts.info.energies == whole.info.energies
+    np.testing.assert_array_equal(parts.mean, whole.mean)
+
+
+@pytest.mark.parametrize("num_batches", [1, 255, 512, 1000, 3125, 31_250])
+def test_calls_end_where_parts_do(num_batches):
+    plan, step, ends = Plan(32, num_batches, 2), 0, []
+    while step < plan.num_steps:
+        step += min(plan.most_steps(step), plan.num_steps - step)
+        ends.append(step)
+    assert set(ends) >= {2 * num_batches}
+    if plan.num_parts > 1:
+        lengths = np.diff(ends, prepend=0)
+        assert len(ends) == 2 * plan.num_parts
+        assert lengths.min() >= PART_STEPS
+        assert np.ptp(lengths) <= 1
 
 
 def test_energies_do_not_depend_on_how_fast_the_machine_is(monkeypatch):

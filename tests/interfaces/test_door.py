@@ -37,6 +37,45 @@ def models(rows):
     return regressor, bb.BBAlphaClassifier(**SETTINGS).fit(inputs, numbers > 0)
 
 
+def as_frame(inputs):
+    """A table with a category whose effect only the rows that count should determine."""
+    return pd.DataFrame({"size": inputs[:, 0], "kind": np.tile(list("abcd"), 10)})
+
+
+TABLES = {
+    "frame": as_frame,
+    "list": np.ndarray.tolist,
+    "array": np.asarray,
+    **KINDS,
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_of_weight_zero_count_for_nothing(rows, kind):
+    """Not for the likelihood, the encoder or the classes, whatever their cells hold."""
+    table, weights = TABLES[kind](rows[0]), np.where(np.arange(40) < 30, 1.0, 0.0)
+    spoiled = np.where(weights == 0, 1e9, rows[1])
+    kept = table[:30] if kind != "coo_array" else table.tocsr()[:30]
+    model = bb.BBAlphaRegressor(**SETTINGS).fit(table, spoiled, sample_weight=weights)
+    alone = bb.BBAlphaRegressor(**SETTINGS).fit(kept, rows[1][:30])
+    assert model.likelihood_ == alone.likelihood_ == "heteroscedastic"
+    np.testing.assert_array_equal(model.predict(kept), alone.predict(kept))
+    labels = np.where(weights == 0, "unseen", np.where(rows[1] > 0, "yes", "no")).tolist()
+    model = bb.BBAlphaClassifier(**SETTINGS).fit(table, labels, sample_weight=weights)
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+def test_rows_of_weight_zero_count_for_nothing_in_pieces(rows):
+    weights = np.where(np.arange(40) < 30, 1.0, 0.0)
+    spoiled = np.where(weights == 0, 1e9, rows[1])
+    frame = as_frame(rows[0])
+    model = bb.BBAlphaRegressor(**SETTINGS).partial_fit(frame, spoiled, sample_weight=weights)
+    alone = bb.BBAlphaRegressor(**SETTINGS).partial_fit(frame[:30], rows[1][:30])
+    np.testing.assert_array_equal(model.predict(frame), alone.predict(frame))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.partial_fit(frame, spoiled, sample_weight=weights[1:])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sparse_inputs_are_the_same_as_dense_ones(rows, models, kind):
     inputs, numbers = rows

@@ -2,12 +2,14 @@
 
 import copy
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 
 import bbalpha as bb
 from bbalpha.interfaces.network import log_likelihood_of
@@ -214,3 +216,25 @@ def test_the_units_of_the_inputs_do_not_matter(table, factor):
     other = regressor(max_epochs=2).fit(factor * table.inputs, table.numbers)
     found = other.predict(factor * table.new, return_std=True)
     np.testing.assert_allclose(found, one.predict(table.new, return_std=True), rtol=1e-4)
+
+
+def test_a_fit_that_has_not_converged_says_how_far_the_energy_still_fell(table):
+    short = "^fit did not converge: 3 epochs with 6 steps in all are too few to judge. Raise max_ep"
+    with pytest.warns(ConvergenceWarning, match=short):
+        regressor(max_epochs=3).fit(table.inputs, table.numbers)
+    slow = r"^fit did not converge: the energy still fell by \S+ nats .* 40 epochs. Raise max_epoc"
+    with pytest.warns(ConvergenceWarning, match=slow):
+        regressor(max_epochs=40, learning_rate=1e-3).fit(table.inputs, table.numbers)
+
+
+@pytest.mark.parametrize("learns_prior", [False, True])
+def test_a_fit_of_many_rows_is_judged_though_it_takes_few_epochs(learns_prior):
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(30_000, 2))
+    targets = inputs @ [1.0, -1.0] + random.normal(size=30_000)
+    model = regressor(num_samples=2, learn_prior=learns_prior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(inputs, targets)
+    assert model.n_iter_ == 11
+    assert model.posterior_.info.converged

@@ -528,7 +528,7 @@ def with_false_metadata():
         for name, value in WRONG.items():
             if name not in ALLOWED.get(keys[-1], ()) and keys[:-1] != ("info",):
                 yield f"{'.'.join(keys)} {name}", changed(keys, value)
-        if keys == ("info", "converged"):  # which older files do not say
+        if keys[1:] in (("converged",), ("fall",)):  # which older files do not say
             continue
         copied = copy.deepcopy(metadata)
         del place_of(copied, keys)[keys[-1]]
@@ -731,7 +731,7 @@ def test_loading_unpickles_nothing(monkeypatch, path):
 
 def test_a_file_from_before_fits_were_judged_is_read(tmp_path):
     header, metadata, data = parts()
-    del metadata["info"]["converged"]
+    del metadata["info"]["converged"], metadata["info"]["fall"]
     path = tmp_path / "old.safetensors"
     path.write_bytes(forged(header, metadata, data))
     estimator = bb.BBAlphaClassifier.load(path)

@@ -20,10 +20,12 @@ from bbalpha.interfaces.network import (
     Head,
     Network,
     as_wide_as,
+    corrected_log_mean_exp,
     log_likelihood_of,
     model_of,
     outputs_of,
 )
+from bbalpha.posterior import log_mean_exp
 
 LEVEL = np.array([5.0, -7.0, 2.0])
 HEADS = (Head(2), Head(1, scale=0.3, skip_scale=0.7, bias_scale=1.5))
@@ -244,3 +246,15 @@ def test_q_starts_as_wide_as_the_last_one_but_narrower_than_the_prior():
     q = as_wide_as(last, jnp.arange(3.0), prior).under(prior)
     np.testing.assert_array_equal(q.mean, np.arange(3.0))
     np.testing.assert_allclose(q.variance, [0.01, 1.0, 4.0 * WIDEST], rtol=1e-5)
+
+
+def test_the_logarithm_of_a_mean_over_few_draws_is_corrected():
+    """For densities exp(s z − s²/2) with z ~ N(0, 1), whose mean is 1."""
+    logs = 0.5 * jax.random.normal(jax.random.key(0), (40, 50_000)) - 0.125
+    error = float(jnp.std(corrected_log_mean_exp(logs))) / np.sqrt(50_000)
+    plain, corrected = jnp.mean(log_mean_exp(logs)), jnp.mean(corrected_log_mean_exp(logs))
+    np.testing.assert_allclose(plain, -np.expm1(0.25) / 80, atol=4 * error + 2e-4)
+    np.testing.assert_allclose(corrected, 0.0, atol=4 * error + 2e-4)
+    assert plain < -0.003
+    far = corrected_log_mean_exp(jnp.array([[-2000.0, -jnp.inf], [-2000.0, -jnp.inf]]))
+    np.testing.assert_array_equal(far, [-2000.0, -np.inf])

@@ -150,3 +150,11 @@ def test_a_hundred_categories_cost_what_the_pooled_ones_cost(texts):
     features = [Encoder.learn(frame).encode(frame) for frame in (texts(t=names), texts(t=pooled))]
     assert features[0].shape == features[1].shape == (len(names), 61)
     np.testing.assert_array_equal(features[0][:, :60], features[1][:, :60])
+
+
+def test_new_cells_are_read_with_the_decimal_mark_of_training(texts):
+    encoder = Encoder.learn(texts(price=["1.234,50", "2,5", "12", "1.000"] * 3))
+    new = texts(price=["1.234", "1.000", "12"])
+    np.testing.assert_array_equal(encoder.encode(new)[:, 0], [1234, 1000, 12])
+    proven = texts(price=["1.234", "2.5", "12"])
+    np.testing.assert_array_equal(encoder.encode(proven)[:, 0], [1.234, 2.5, 12])

@@ -73,6 +73,26 @@ def test_the_notation_of_training_decides_between_two_readings(decimal, value):
     assert found.two_ways is None
 
 
+@pytest.mark.parametrize(
+    ("texts", "values", "decimal"),
+    [
+        (["1.234", "5.678"], [1234, 5678], ","),
+        (["1.234", "7"], [1234, 7], ","),
+        (["-1.234", "1e3"], [-1234, 1000], ","),
+        (["1.234", "2,5"], [1234, 2.5], ","),
+        (["1.234", "2.5"], [1.234, 2.5], "."),  # the second cell proves the point
+        (["0.125", "1.234"], [0.125, 1.234], "."),
+        (["12", "7"], [12, 7], ","),
+    ],
+)
+def test_a_column_trained_with_decimal_commas_keeps_them_unless_cells_prove_the_point(
+    texts, values, decimal
+):
+    found = read(*texts, known=Notation(","))
+    assert (found.values.tolist(), found.notation.decimal) == (values, decimal)
+    assert found.two_ways is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_numbers_survive_being_written_in_any_notation(seed):
     rng = np.random.default_rng(seed)

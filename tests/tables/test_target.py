@@ -62,6 +62,7 @@ def test_typed_targets_agree_with_texts(texts):
         (["1", "2", "inf"], None, "target 'y' must hold finite numbers; got 'inf' in row 3"),
         (["a", "b"], "regression", "must hold finite numbers; got 'a' in row 1, the first of 2 (c"),
         (["2020-01-01", "2020-01-02"], None, "target 'y' must be a number or a class; got dates"),
+        (["03/04/2024", "05/06/2024"], None, "target 'y' must be a number or a class; got dates"),
         ([f"class {n}" for n in range(100)], None, "target 'y' has a different text in every row, "
          "so its classes cannot be learned."),
         ([*LABELS[:50], "0"], "classification", "target 'y' has 50 different texts in 51 rows, so"),

@@ -1,5 +1,8 @@
 """Scores of a model on rows with known targets, from one pass over the draws of the weights."""
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,18 +14,21 @@ from jaxtyping import Array
 
 from bbalpha import metrics
 from bbalpha.cli.doors import Refusal
-from bbalpha.cli.parts import in_parts
+from bbalpha.cli.parts import ends_of_parts, in_parts
 from bbalpha.cli.saved import Model
 from bbalpha.data import Dataset
 from bbalpha.interfaces.finite import check_finite_rows
 from bbalpha.interfaces.network import model_of
-from bbalpha.predictive import predictive_cdf, predictive_log_density, predictive_mean
+from bbalpha.predictive import predictive_cdf, predictive_mean
 from bbalpha.tables.messages import quote
 
 LEVEL = 0.9  # of the intervals whose coverage is measured
 SEED = 0  # of the draws of new targets
 NUM_DRAWS = 2**23  # new targets over all rows, for the CRPS, which has no closed form
 FEWEST_DRAWS, MOST_DRAWS = 100, 1000  # new targets per row
+# A part of a long table has its own draws of the weights, at least √rows times this share. The bias
+# of scores then stays far below their standard error, which falls with √rows (docs/benchmarks.md).
+SHARES = {"regression": 1.0, "classification": 0.5}
 NUM_SHIFTS = 4  # later draws that each draw is paired with; more hardly lower the variance
 
 
@@ -73,13 +79,14 @@ def outcomes_of(
     model: Model, features: np.ndarray, targets: np.ndarray, show: bool = False
 ) -> Outcomes:
     """Predictions and scores of these rows, from one pass over the draws of the weights."""
+    num_rows = len(targets)
     if model.target.task == "classification":
-        found = in_parts(model.probabilities_and_scores, features, targets, show=show)
-        return ClassOutcomes(*found)
-    _check_near(model, targets)
-    num_draws = int(np.clip(NUM_DRAWS // len(targets), FEWEST_DRAWS, MOST_DRAWS))
-    ask = partial(_number_outcomes, model.estimator, num_draws)
-    return in_parts(ask, features, targets, show=show)
+        ask = partial(_class_outcomes, model, num_rows)
+    else:
+        _check_near(model, targets)
+        num_draws = int(np.clip(NUM_DRAWS // num_rows, FEWEST_DRAWS, MOST_DRAWS))
+        ask = partial(_number_outcomes, model, num_rows, num_draws)
+    return in_parts(ask, features, targets, np.arange(num_rows), show=show)
 
 
 def _check_near(model: Model, targets: np.ndarray) -> None:
@@ -129,16 +136,45 @@ def class_numbers(model: Model, targets: np.ndarray) -> np.ndarray:
     return np.array([numbers[label] for label in targets])
 
 
+def _for_part(model: Model, num_rows: int, numbers: np.ndarray) -> Any:
+    """The estimator for the part of a table with these row numbers.
+
+    All parts together have at least as many draws as the model takes for a short table.
+    """
+    estimator, num_parts = model.estimator, len(ends_of_parts(num_rows)) - 1
+    usual = estimator.num_predictive_samples
+    fewest = SHARES[model.target.task] * math.sqrt(num_rows)
+    num_samples = math.ceil(max(usual / num_parts, fewest))
+    if num_samples >= usual:
+        return estimator
+    return estimator._with_other_draws(num_samples, int(numbers[0]))
+
+
+def _class_outcomes(
+    model: Model, num_rows: int, features: np.ndarray, targets: np.ndarray, numbers: np.ndarray
+) -> ClassOutcomes:
+    """The outcomes of some rows, which have these numbers in the table."""
+    part = replace(model, estimator=_for_part(model, num_rows, numbers))
+    return ClassOutcomes(*part.probabilities_and_scores(features, targets))
+
+
 def _number_outcomes(
-    estimator: Any, num_draws: int, features: np.ndarray, targets: np.ndarray
+    model: Model,
+    num_rows: int,
+    num_draws: int,
+    features: np.ndarray,
+    targets: np.ndarray,
+    numbers: np.ndarray,
 ) -> NumberOutcomes:
-    """The outcomes of some rows, in the units of the targets."""
+    """The outcomes of some rows, which have these numbers, in the units of the targets."""
+    estimator = _for_part(model, num_rows, numbers)
     X, y = estimator._validated(features, targets, reset=False)
     units = estimator.target_units_
     rows = Dataset(estimator.input_units_.transform(X), units.transform(y))
-    model = eqx.Partial(_with_targets, model_of(estimator.activation))
-    summary = eqx.Partial(_summary, estimator.posterior_.hyperparams, num_draws)
-    found = estimator._over_draws(model, rows, summary)
+    function = eqx.Partial(_with_targets, model_of(estimator.activation))
+    likelihood = estimator.posterior_.hyperparams
+    summary = eqx.Partial(_summary, estimator._log_mean, likelihood, num_draws)
+    found = estimator._over_draws(function, rows, summary)
     check_finite_rows(found)
     mean, log_densities, below, up_to, crps = found
     return NumberOutcomes(
@@ -154,7 +190,9 @@ def _with_targets(model: Any, params: Any, rows: Dataset) -> tuple[Array, Array]
     return model(params, rows.inputs), rows.targets
 
 
-def _summary(likelihood: Any, num_draws: int, results: tuple[Array, Array]) -> tuple:
+def _summary(
+    log_mean: Callable, likelihood: Any, num_draws: int, results: tuple[Array, Array]
+) -> tuple:
     """The fields of `NumberOutcomes`, in the units of the network."""
     outputs, targets = results[0], results[1][0]  # every draw has the same targets
     new = likelihood.sample(outputs[:num_draws], key=jax.random.key(SEED))
@@ -162,7 +200,7 @@ def _summary(likelihood: Any, num_draws: int, results: tuple[Array, Array]) -> t
     up_to = predictive_cdf(likelihood, outputs, targets)
     return (
         predictive_mean(likelihood, outputs),
-        predictive_log_density(likelihood, outputs, targets),
+        log_mean(likelihood.log_prob(outputs, targets)),
         predictive_cdf(likelihood, outputs, targets - 0.5) if is_count else up_to,
         up_to,
         _crps(new.astype(outputs.dtype), targets),

@@ -25,6 +25,7 @@ from bbalpha.fitting import NonFiniteEnergyError
 from bbalpha.interfaces.left_out import FEWEST_ROWS
 from bbalpha.interfaces.verdict import Verdict, judge
 from bbalpha.posterior import FitInfo
+from bbalpha.stopping import reason_of_fall
 
 
 def new_model(table: TrainingTable, settings: dict[str, Any]) -> Model:
@@ -93,11 +94,8 @@ def fit_or_refuse(
     info = model.estimator.posterior_.info
     if info.num_steps == 0:
         raise _nothing_reached(product)
-    if info.stopped == "finished" and not info.converged:
-        warn(
-            f"fit did not converge in {count(model.estimator.n_iter_, 'epoch')}: the energy was "
-            "still falling. Raise --epochs."
-        )
+    if reason := _why_moving(info):
+        warn(f"fit did not converge: {reason}")
     return info
 
 
@@ -136,6 +134,7 @@ def facts_of_fit(model: Model, table: TrainingTable, files: Any, judged: bool) -
         "epochs": model.estimator.n_iter_,
         "stopped": posterior.info.stopped,
         "converged": posterior.info.converged,
+        "reason": _why_moving(posterior.info),
         "energy": float(posterior.energy),
         "alpha": float(posterior.alpha),
         "alpha_curve": curve and curve.to_json() | {"reason": curve.reason},
@@ -169,6 +168,12 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
         words["calibration"] = facts["calibration"]["said"]
     words["model"] = facts["model"]
     return words | ({"picture": facts["picture"]} if facts["picture"] else {})
+
+
+def _why_moving(info: FitInfo) -> str | None:
+    """Why the fit has not converged, and what to do; None if it has, or was stopped."""
+    is_moving = info.stopped == "finished" and info.fall > 0
+    return reason_of_fall(info, "Raise --epochs.") if is_moving else None
 
 
 def _scores(verdict: Verdict) -> dict[str, Any]:

@@ -41,14 +41,14 @@ def lowered(name: str) -> threading.Event:
     >>> print(jax.jit(double)(1.0), is_lowered.is_set())
     2.0 True
     """
-    event = threading.Event()
+    is_lowered = threading.Event()
 
-    def listen(key: str, duration_secs: float, **details: str | int) -> None:
-        if key == LOWERED and details.get("fun_name") == f"jit({name})":
-            event.set()
+    def listen(event: str, duration_secs: float, **details: str | int) -> None:
+        if event == LOWERED and details.get("fun_name") == f"jit({name})":
+            is_lowered.set()
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    return event
+    return is_lowered
 
 
 @cache

@@ -21,6 +21,8 @@ from bbalpha.engine.progress import progress_bar
 from bbalpha.engine.shards import Failed
 
 CHUNK_SECONDS = 0.5  # how long the compiled loop runs before the host looks again
+PART_STEPS = 256  # fewest steps whose energies are recorded as one part of an epoch
+MOST_PARTS = 64  # of an epoch
 STOPPED_BY = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", None: None}
 
 
@@ -35,6 +37,22 @@ class Plan(NamedTuple):
     def num_steps(self) -> int:
         """The number of minibatches in the whole run."""
         return self.num_epochs * self.num_batches
+
+    @property
+    def num_parts(self) -> int:
+        """The parts of an epoch, whose energies show whether a run of few epochs has settled."""
+        return max(1, min(self.num_batches // PART_STEPS, MOST_PARTS))
+
+    def part_of(self, place: int) -> int:
+        """The part of its epoch in which a step is, given its place in the epoch."""
+        return place * self.num_parts // self.num_batches
+
+    def most_steps(self, step: int) -> int:
+        """The most steps of one call, which must end where a part of an epoch does."""
+        if self.num_parts == 1:
+            return CHUNK_EPOCHS * self.num_batches
+        place = step % self.num_batches
+        return -(-(self.part_of(place) + 1) * self.num_batches // self.num_parts) - place
 
     def next_look(self, step: int, every: int) -> int:
         """The next step at which the host looks at the state, as it does every `every` epochs."""
@@ -79,7 +97,8 @@ class Start(NamedTuple):
 
     state: Any
     order: Any  # an `Order`, or whatever passes from one call to the next
-    energies: np.ndarray  # one per epoch, zero for epochs that have not run yet
+    # Of each epoch up to the end of each of its parts; zero for parts that have not run yet.
+    energies: np.ndarray
     stopped: str | None = None
     keeper: Keeper | None = None
     team: Team | None = None
@@ -107,14 +126,15 @@ def start_at(
     For rows that are not in memory, their method `order_at` gives what is passed between calls.
     """
     if energies is None:
-        energies = np.zeros((*state.step.shape, plan.num_epochs))
+        energies = np.zeros((*state.step.shape, plan.num_epochs, plan.num_parts))
     if not isinstance(rows, Rows):
         return Start(state, rows.order_at(state, plan, energies), energies, stopped)
     epoch, place = divmod(int(on_host(state.step).max()), plan.num_batches)
     if place == 0:
         order = no_order(rows, plan.batch_size, state.step.shape)
     else:
-        order = order_under_way(state.key, epoch, energies[..., epoch], rows, plan.batch_size)
+        so_far = energies[..., epoch, plan.part_of(place - 1)]
+        order = order_under_way(state.key, epoch, so_far, rows, plan.batch_size)
     return Start(state, order, energies, stopped)
 
 
@@ -125,7 +145,7 @@ def train(
     watch: Watch,
     progress: bool,
 ) -> tuple[Any, np.ndarray, str]:
-    """The state at the end, the energy of every epoch, and why the run ended."""
+    """The state at the end, the energy of every part of an epoch, and why the run ended."""
     state, order, energies, stopped, keeper, team = start
     agreed = team.agreed if team else _alone
     done, chunk, running = int(np.max(state.step)), 1, None
@@ -140,10 +160,10 @@ def train(
             while done < plan.num_steps and stopped is None:
                 started = time.perf_counter()
                 end = plan.next_look(done, watch.every)
-                num_steps = min(chunk, CHUNK_EPOCHS * plan.num_batches, end - done)
+                num_steps = min(chunk, plan.most_steps(done), end - done)
                 running = run(state, order=order, num_steps=on_device(num_steps))
                 state, order, sums, finite = jax.block_until_ready(running)
-                _note_energies(energies, done // plan.num_batches, np.asarray(sums))
+                _note_energies(energies, plan, done, np.asarray(sums))
                 done += num_steps
                 _show_energy(show, energies, done / plan.num_batches)
                 if not np.asarray(finite).any():
@@ -197,16 +217,18 @@ def _keep_what_stands(
     keeper.save_if_due(state, energies, "interrupted")
 
 
-def _note_energies(energies: np.ndarray, epoch: int, sums: np.ndarray) -> None:
-    """Record the energies reported by a chunk that began in `epoch`."""
-    seen = energies[..., epoch : epoch + sums.shape[-1]]
+def _note_energies(energies: np.ndarray, plan: Plan, step: int, sums: np.ndarray) -> None:
+    """Record the energies of the epochs of a chunk that began at `step`."""
+    epoch, place = divmod(step, plan.num_batches)
+    num_epochs = 1 if plan.num_parts > 1 else sums.shape[-1]
+    seen = energies[..., epoch : epoch + num_epochs, plan.part_of(place)]
     seen[...] = sums[..., : seen.shape[-1]]
 
 
 def _show_energy(show: Callable[[float, str], None], energies: np.ndarray, epochs: float) -> None:
     """Show the energy of the last complete epoch, averaged over replicas."""
     if epochs >= 1:
-        show(epochs, f"energy {np.mean(energies[..., int(epochs) - 1]):.4g}")
+        show(epochs, f"energy {np.mean(energies[..., int(epochs) - 1, -1]):.4g}")
 
 
 def _next_chunk(chunk: int, num_steps: int, seconds: float) -> int:

@@ -264,6 +264,7 @@ def _info(metadata: dict[str, Any], path: str | Path) -> FitInfo:
         "stopped": _word,
         "converged": bool,
         "skipped": lambda counts: tuple(map(_count, counts)),
+        "fall": _fall,
     }
     try:
         return FitInfo(**{name: kinds[name](value) for name, value in metadata["info"].items()})
@@ -280,6 +281,12 @@ def _count(value: Any) -> int:
 
 def _seconds(value: Any) -> float:
     if not 0 <= float(value) < math.inf:
+        raise ValueError
+    return float(value)
+
+
+def _fall(value: Any) -> float:
+    if not float(value) >= 0:
         raise ValueError
     return float(value)
 

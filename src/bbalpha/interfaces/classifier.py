@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bbalpha.data import Standardizer
-from bbalpha.interfaces.door import check_labels, checked
+from bbalpha.interfaces.door import check_labels, checked, without_weightless_rows
 from bbalpha.interfaces.estimator import Estimator
 from bbalpha.interfaces.network import Head
 from bbalpha.interfaces.settings import check_settings
@@ -88,6 +88,7 @@ class BBAlphaClassifier(ClassifierMixin, Estimator):
                     f"{self.classes_.tolist()}; got {classes.tolist()}."
                 )
         with all_or_nothing(self):
+            X, y, sample_weight = without_weightless_rows(X, y, sample_weight)
             X, y = self._validated(X, y, reset=first, classes=classes)
             self._update(X, y, sample_weight)
         return self

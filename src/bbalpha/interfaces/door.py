@@ -1,12 +1,21 @@
 """The door of the estimators: checks data and turns DataFrames, matrices and lists into numbers."""
 
+import contextlib
 import math
 from typing import Any
 
 import jax
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y, validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_array,
+    check_consistent_length,
+    check_X_y,
+    validate_data,
+)
 
 from bbalpha.data import as_weights
 
@@ -70,7 +79,7 @@ def check_real(**arrays: Any) -> None:
             )
 
 
-def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """One weight per row, 1 by default; raise if their sum overflows in the precision of jax."""
     check_real(sample_weight=sample_weight)
     if sample_weight is not None:
@@ -84,6 +93,23 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
             f"sample_weight must have a sum that is a number in {dtype}; got a sum of {total:g}."
         )
     return weights
+
+
+def without_weightless_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """The rows of positive weight, as they were given, and their weights.
+
+    Rows of weight 0 count for nothing: not for the encoder, the classes or the likelihood either.
+    If all weights are 0, all rows are returned, for later checks to refuse.
+    """
+    if sample_weight is None or y is None:
+        return X, y, sample_weight
+    check_consistent_length(X, y, sample_weight)
+    kept = np.flatnonzero(checked_weights(sample_weight, X) > 0)
+    if len(kept) in (0, _num_samples(X)):
+        return X, y, sample_weight
+    X = X.tocsr() if issparse(X) else X
+    weights = as_weights(sample_weight, "sample_weight")
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), weights[kept]
 
 
 def check_numbers(y: Any) -> None:
@@ -111,7 +137,10 @@ def check_labels(y: Any) -> None:
     labels = y if isinstance(y, list | tuple) else np.asarray(y)
     if isinstance(labels, np.ndarray) and (labels.ndim == 0 or labels.dtype.kind not in "OT"):
         return  # scikit-learn checks the rest
-    for row, label in enumerate(np.ravel(labels) if isinstance(labels, np.ndarray) else labels):
+    labels = np.ravel(labels) if isinstance(labels, np.ndarray) else labels
+    with contextlib.suppress(TypeError):  # labels that cannot be hashed are looked at one by one
+        labels = labels if _may_be_wrong(set(labels)) else ()
+    for row, label in enumerate(labels):
         if label is None:
             raise ValueError(f"y must have a label in every row; got None in row {row}.")
         if isinstance(label, str) and label.endswith("\0"):
@@ -119,6 +148,11 @@ def check_labels(y: Any) -> None:
                 "y must hold labels that do not end in a null character, which numpy drops; "
                 f"got {label!r} in row {row}."
             )
+
+
+def _may_be_wrong(labels: set[Any]) -> bool:
+    """Whether one of the different labels is missing or ends in a null character."""
+    return None in labels or any(isinstance(x, str) and x.endswith("\0") for x in labels)
 
 
 def _dense(X: Any) -> Any:

@@ -8,6 +8,7 @@ compiled program, which may sum in a different order.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from bbalpha.engine import streams, threefry
 from bbalpha.engine.checks import check_counts
 from bbalpha.interfaces.alpha_curve import AlphaCurve
 from bbalpha.interfaces.calibration import Calibration
-from bbalpha.interfaces.door import checked, checked_weights
+from bbalpha.interfaces.door import checked, checked_weights, without_weightless_rows
 from bbalpha.interfaces.explorable import Explorable
 from bbalpha.interfaces.finite import checked_densities, checked_summary
 from bbalpha.interfaces.inputs import InputUnits
@@ -33,6 +34,7 @@ from bbalpha.interfaces.limits import STACKED, TUNED
 from bbalpha.interfaces.network import (
     Head,
     Network,
+    corrected_log_mean_exp,
     log_likelihood_of,
     model_of,
     scored,
@@ -54,7 +56,7 @@ from bbalpha.interfaces.training import (
 from bbalpha.interfaces.tuning import tuned
 from bbalpha.likelihoods import Likelihood
 from bbalpha.planning import BATCH_SIZE
-from bbalpha.posterior import Posterior, map_rows
+from bbalpha.posterior import Posterior, log_mean_exp, map_rows
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -67,6 +69,8 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
     calibration_: Calibration | None = None
     _likelihoods: tuple[str, ...]  # the values that `likelihood` may have
     _seed: int  # for the start, the training and the draws for predictions
+    _turn: int = 0  # which of several sets of draws predictions average over
+    _draws_are_few: bool = False  # whether to correct log-densities for that
     _memory: Rows | None  # rows that `partial_fit` keeps
     _memory_prior: Distribution | None  # the prior for these rows; None for the settings' prior
 
@@ -180,6 +184,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         check_settings(self)
         check_resumable(self.random_state, checkpoint)
         with all_or_nothing(self):
+            X, y, sample_weight = without_weightless_rows(X, y, sample_weight)
             X, y = self._validated(X, y, reset=last is None)
             if last is None:
                 self._choose_likelihood(y)
@@ -347,7 +352,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         rows = Dataset(self.input_units_.transform(X), self.target_units_.transform(y))
         likelihood = self.posterior_.hyperparams
         model = eqx.Partial(scored_model_of(self.activation), likelihood)
-        summary = eqx.Partial(scored, function, likelihood, args)
+        summary = eqx.Partial(scored, self._log_mean, function, likelihood, args)
         densities, result = self._over_draws(model, rows, summary)
         densities = checked_densities(densities - float(self.target_units_.log_scale))
         return densities, checked_summary(result, likelihood)
@@ -377,6 +382,19 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         )
         return np.asarray(self.posterior_.hyperparams.sample(outputs, key=of_targets))
 
+    def _with_other_draws(self: Self, num_samples: int, turn: int) -> Self:
+        """A copy whose predictions average over fewer and, unless `turn` is 0, other draws."""
+        other: Any = copy(self)
+        other.num_predictive_samples, other._turn = num_samples, turn
+        other._draws_are_few = True
+        return other
+
+    @property
+    def _log_mean(self) -> Callable:
+        """The function from the log-densities of all draws to the logarithm of their average."""
+        return corrected_log_mean_exp if self._draws_are_few else log_mean_exp
+
     def _key(self) -> Array:
         """The key of the draws that all predictions share."""
-        return threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
+        key = threefry.fold_in(threefry.key_of(self._seed), streams.PREDICTIONS)
+        return threefry.fold_in(key, self._turn) if self._turn else key

@@ -99,7 +99,7 @@ def read(path: str | Path, classes: Mapping[str, type]) -> tuple[Any, Any]:
     except ERRORS as error:
         raise model_file.invalid(path, _problem(error)) from None
     estimator.posterior_ = posterior_of_file(arrays, metadata, path, shapes, likelihood)
-    info = {"converged": False} | metadata["info"]  # older files lack it
+    info = {"converged": False, "fall": 0.0} | metadata["info"]  # older files lack them
     if not _same(metadata_of(estimator.posterior_)["info"], info):
         raise model_file.invalid(path, f"info is {reprlib.repr(metadata['info'])}")
     estimator.n_iter_ = len(estimator.posterior_.info.energies)

@@ -251,10 +251,21 @@ def summarized(function: Callable, likelihood: Likelihood, args: tuple, outputs:
     return function(likelihood, outputs, *args)
 
 
-def scored(function: Callable, likelihood: Likelihood, args: tuple, results: tuple) -> Any:
+def scored(
+    log_mean: Callable, function: Callable, likelihood: Likelihood, args: tuple, results: tuple
+) -> Any:
     """The log-density of every row, and a summary, from the results of `scored_model_of`."""
     outputs, log_likelihoods = results
-    return log_mean_exp(log_likelihoods), function(likelihood, outputs, *args)
+    return log_mean(log_likelihoods), function(likelihood, outputs, *args)
+
+
+def corrected_log_mean_exp(log_densities: Float[Array, "draws ..."]) -> Float[Array, " rows"]:
+    """`log_mean_exp` plus an estimate of its bias, (σ/μ)²/(2K), which matters if draws are few."""
+    top = jnp.max(log_densities, axis=0, keepdims=True)
+    ratios = jnp.exp(log_densities - jnp.where(jnp.isfinite(top), top, 0.0))
+    means, variances = jnp.mean(ratios, axis=0), jnp.var(ratios, axis=0, ddof=1)
+    squares = jnp.where(means > 0, jnp.square(means), 1.0)
+    return log_mean_exp(log_densities) + variances / squares / (2 * len(log_densities))
 
 
 def as_wide_as(

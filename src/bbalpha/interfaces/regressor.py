@@ -14,7 +14,7 @@ from bbalpha.data import Standardizer, standardize
 from bbalpha.engine.arrays import on_device
 from bbalpha.interfaces.bounded import UNLIMITED, Bounded
 from bbalpha.interfaces.counting import are_counts
-from bbalpha.interfaces.door import check_numbers, checked
+from bbalpha.interfaces.door import check_numbers, checked, without_weightless_rows
 from bbalpha.interfaces.estimator import Estimator
 from bbalpha.interfaces.finite import checked_summary, has_variance
 from bbalpha.interfaces.limits import LOWEST_LEVEL
@@ -109,6 +109,7 @@ class BBAlphaRegressor(RegressorMixin, Estimator):
         with all_or_nothing(self):
             if first:
                 self.likelihood_ = self._named_likelihood()
+            X, y, sample_weight = without_weightless_rows(X, y, sample_weight)
             X, y = self._validated(X, y, reset=first)
             self._update(X, y, sample_weight)
         return self

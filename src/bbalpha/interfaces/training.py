@@ -27,7 +27,7 @@ from bbalpha.interfaces.spread import as_fitted
 from bbalpha.interfaces.stacking import strongest
 from bbalpha.planning import NUM_STEPS
 from bbalpha.posterior import FitInfo, Posterior
-from bbalpha.stopping import EarlyStopping
+from bbalpha.stopping import EarlyStopping, reason_of_fall
 
 # Up to 1,600 rows, half of the default steps of `fit` predict as well; from 3,200 rows on, all of
 # them are needed (docs/benchmarks.md).
@@ -119,10 +119,9 @@ def warn_of_ending(info: FitInfo) -> None:
             f"fit was interrupted after {info.num_steps:,} steps; the estimator holds the "
             "posterior reached so far."
         )
-    if info.stopped == "finished" and not info.converged:
+    if info.stopped == "finished" and info.fall > 0:
         warn(
-            f"fit did not converge in {len(info.energies):,} epochs: the energy was still "
-            "falling. Raise max_epochs.",
+            f"fit did not converge: {reason_of_fall(info, 'Raise max_epochs.')}",
             SklearnConvergenceWarning,
         )
 

@@ -101,7 +101,7 @@ class Keeper:
         num_epochs = -(-step // self.watch.plan.num_batches)
         tree = {
             "state": state,
-            "energies": energies[..., :num_epochs],
+            "energies": energies[..., :num_epochs, :],
             "watches": [arrays for arrays, _ in memories],
         }
         record = {
@@ -109,8 +109,6 @@ class Keeper:
             "num_epochs": self.watch.plan.num_epochs,
             "seconds": time.perf_counter() - _watches(self.watch)[0].started,
             "watches": [facts for _, facts in memories],
-            "steps": sorted(getattr(self.watch, "steps", {}).items()),
-            "diverged": sorted(getattr(self.watch, "diverged", ())),
         }
         metadata = {"kind": KIND, "facts": self.facts, "record": record}
         path = folder / f"step-{step:012d}.safetensors"
@@ -205,12 +203,11 @@ class Keeper:
         _check_state(tree["state"], path)
         for watch, parts, facts in zip(watches, tree["watches"], record["watches"], strict=True):
             _remember(watch, parts, facts, record["seconds"])
-        if isinstance(self.watch, ReplicaWatch):
-            self.watch.steps = {int(replica): int(step) for replica, step in record["steps"]}
-            self.watch.diverged = set(record["diverged"])
         energies = start.energies
-        seen = np.asarray(tree["energies"])[..., : plan.num_epochs]
-        energies[..., : seen.shape[-1]] = seen
+        seen = np.asarray(tree["energies"])[..., : plan.num_epochs, :]
+        if seen.ndim != energies.ndim or seen.shape[-1] != plan.num_parts:
+            raise LookupError
+        energies[..., : seen.shape[-2], :] = seen
         stopped = None if record["stopped"] in GOES_ON else record["stopped"]
         if stopped == "finished" and record["num_epochs"] < plan.num_epochs:
             stopped = None

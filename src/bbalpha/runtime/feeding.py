@@ -130,7 +130,7 @@ class Feed:
     def order_at(self, state: Any, plan: Plan, energies: np.ndarray) -> np.ndarray:
         """The energy so far of the state's epoch, which is passed from call to call."""
         epoch, place = divmod(int(state.step), plan.num_batches)
-        return np.asarray(energies[epoch] if place else 0.0)
+        return np.asarray(energies[epoch, plan.part_of(place - 1)] if place else 0.0)
 
     def energy(self, state: Any) -> Array:
         """The energy on all rows, with the draws of the next step."""

@@ -73,11 +73,11 @@ def read_numerals(
 
     Args:
         cells: An arrow array of text.
-        known: The notation of the training table, which resolves ambiguous numbers.
+        known: The notation of the training table, which decides unless cells prove another.
         decimal_commas: Whether 1,234 may have decimals, because the file does not separate its
             cells by commas; otherwise it is 1234.
     """
-    fast = plain_column(cells)
+    fast = plain_column(cells, known)
     if fast is not None:
         return Numerals(fast, known or PLAIN_NOTATION)
     plain = matches(cells, PLAIN)
@@ -93,11 +93,6 @@ def read_numerals(
     values = np.where(np.isnan(values), plainly, values)
     unclear = as_numpy(matches(marked, "|".join(EITHER.values())))
     return Numerals(values, Notation(decimal, unit), int(unclear.argmax()) if is_open else None)
-
-
-def looks_plain(cells: Any) -> bool:
-    """Whether no cell has a thousands separator or a decimal comma, but some have a point."""
-    return bool(_num(matches(cells, EITHER["."]))) and plain_column(cells) is not None
 
 
 def _parts(cells):
@@ -127,8 +122,14 @@ def _values(part, notation):
     return np.where(as_numpy(pc.fill_null(is_negative, False)), -values, values)
 
 
-def plain_column(cells: Any) -> np.ndarray | None:
-    """The numbers of a column that has only plain numbers; None for any other column."""
+def plain_column(cells: Any, known: Notation | None = None) -> np.ndarray | None:
+    """The numbers of a column that has only plain numbers; None for any other column.
+
+    If the training table had decimal commas, a number with a point is not plain.
+    """
+    has_commas = known is not None and known.decimal == ","
+    if has_commas and pc.any(pc.match_substring(cells, ".")).as_py():
+        return None
     try:
         values = as_numpy(cells.cast(cells_of.NUMBER))
     except pyarrow.ArrowInvalid:
@@ -153,7 +154,7 @@ def _decimal_mark(core, unit, known, decimal_commas):
         return max(proofs, key=lambda mark: proofs[mark]), False
     points, commas = _num(either["."]), _num(either[","])
     is_money = unit not in ("", "%")
-    if known and (commas or is_money):
+    if known:
         return known.decimal, False
     if points:
         return ".", bool(commas) or is_money

@@ -20,7 +20,6 @@ from bbalpha.tables.numerals import (
     PLAIN_NOTATION,
     Notation,
     Numerals,
-    looks_plain,
     plain_column,
     read_numerals,
 )
@@ -66,7 +65,7 @@ class Reading:
             return self.dayfirst
         if self.kind != "number" or self.cells.type != TEXT:
             return None
-        return "." if looks_plain(self.cells) else self.notation.decimal
+        return self.notation.decimal
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def _plain_numbers(name, column, known, habits):
         return None
     cells = column.combine_chunks() if isinstance(column, pyarrow.ChunkedArray) else column
     cells = cells_of.without_empty(cells.cast(TEXT))
-    values = plain_column(cells)
+    values = plain_column(cells, known)
     if values is None or cells.null_count == len(cells):
         return None
     return _numbers(name, cells, known, habits, Numerals(values, known or PLAIN_NOTATION))
@@ -254,7 +253,7 @@ def _numbers(name, cells, known, habits, numerals=None):
 def _dates(name, cells, habits, known=False, dates=None):
     if dates is None:
         dates = _by_spelling(cells, lambda values: read_dates(values, habits.dayfirst))
-    if dates.two_ways is not None:
+    if dates.two_ways is not None and habits.role != "target":  # a target of dates is refused
         remedy = remedies(
             option("--dayfirst", "", "reads the day first"),
             option("--monthfirst", "", "the month"),

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpyro.infer import SVI
 
-from bbalpha.convergence import ConvergenceWarning, fall_of
+from bbalpha.convergence import ConvergenceWarning, fall_of, mean_energies
 from bbalpha.engine.checks import warn
 from bbalpha.engine.epochs import CHUNK_EPOCHS
 from bbalpha.engine.loop import Plan, Start, train
@@ -55,20 +55,22 @@ def run_svi(
         found, energies, finite = _steps(svi, state, arguments, num_steps, plan.num_batches)
         return found, order, energies, finite
 
-    begin = Start(start, None, np.zeros(plan.num_epochs))  # pyright: ignore[reportArgumentType]
+    none = np.zeros((plan.num_epochs, plan.num_parts))
+    begin = Start(start, None, none)  # pyright: ignore[reportArgumentType]
     end, energies, stopped = train(run, begin, plan, NoLook(), progress)
-    energies = energies[: int(end.step) // plan.num_batches]
-    fall = fall_of(energies, float(num_data)) if stopped == "finished" else math.inf
-    if stopped == "finished" and fall > 0:
-        reason = reason_of_fall(fall, len(energies))
-        warn(f"fit did not converge: {reason}", ConvergenceWarning)
-    return end.svi, FitInfo(
-        energies=tuple(energies.tolist()),
+    is_whole = stopped == "finished"
+    fall = fall_of(mean_energies(energies), float(num_data)) if is_whole else math.inf
+    info = FitInfo(
+        energies=tuple(energies[: int(end.step) // plan.num_batches, -1].tolist()),
         num_steps=int(end.step),
         seconds=time.perf_counter() - started,
         stopped=stopped,
         converged=fall == 0,
+        fall=fall if is_whole else 0.0,
     )
+    if is_whole and fall > 0:
+        warn(f"fit did not converge: {reason_of_fall(info)}", ConvergenceWarning)
+    return end.svi, info
 
 
 @eqx.filter_jit
