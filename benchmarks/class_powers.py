@@ -78,10 +78,7 @@ def run():
 def report():
     with PATH.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    print(
-        "| kind | rows | tables | α = ½ | α = 0 − α = ½ | worst and best "
-        "| \\|confidence − accuracy\\| |"
-    )
+    print("| kind | rows | tables | α = ½ | gain of α = 0 | worst and best | miscalibration |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     groups = [(k, n) for k in KINDS for n in SIZES] + [("all", None)]
     for kind, size in groups:

@@ -103,14 +103,15 @@ def test_replicas_go_on_to_the_same_bits(tmp_path):
             jnp.zeros((3, 2)),
             bb.Dataset(INPUTS, TARGETS),
             keys=jax.random.split(jax.random.key(0), 3),
-            alpha=jnp.array([0.0, 0.5, 1.0]),
             num_samples=10,
             progress=False,
             **{"optimizer": "adam", "num_epochs": 8, "batch_size": 8} | settings,
         )
 
     natural = {"optimizer": "natural", "num_epochs": 500, "batch_size": None, "tolerance": 0.1}
-    for kind, settings in {"adam": {}, "natural": natural}.items():
+    natural |= {"alpha": jnp.array([0.0, 0.5, float(len(INPUTS))])}
+    adam = {"alpha": jnp.array([0.0, 0.5, 1.0])}
+    for kind, settings in {"adam": adam, "natural": natural}.items():
         expected = fit_many(**settings)
         folder = tmp_path / kind
         fit_many(checkpoint=bb.Checkpoint(folder, seconds=0.0, keep=10**6), **settings)
