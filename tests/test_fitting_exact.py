@@ -87,6 +87,7 @@ def test_the_exact_energy_is_least_at_the_closed_form_variance(example, alpha, x
     np.testing.assert_allclose(np.exp(log_variance), expected, atol=1e-4)
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("example", INPUTS)
 def test_fitted_variances_are_the_closed_form(example):
     """Within four standard errors over eight keys, for each α."""
