@@ -299,7 +299,7 @@ class Estimator(Explorable, Portable, BaseEstimator, ABC):
         checkpoint: Any = None,
         tunes: bool = False,
     ) -> tuple[Posterior, Rows]:
-        """The posterior of these rows, and those of them that were not held out.
+        """The posterior of these rows, and the rows that it was trained on.
 
         Args:
             rows: The rows to learn from.
