@@ -2,8 +2,6 @@
 
 import re
 
-import jax
-import numpy as np
 import pytest
 from problems import jobs
 
@@ -55,15 +53,6 @@ except bb.SourceError:
         (75, 4),
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rows")
-    inputs = np.asarray(jax.random.normal(jax.random.key(1), (60, 3)))
-    labels = np.sign(inputs[:, :1] + 0.3)
-    np.save(folder / "rows.npy", np.hstack([inputs, labels]).astype(np.float32))
-    return folder
 
 
 SLOW = [pytest.param(way, marks=pytest.mark.slow) for way in ("refusal", "caught")]

@@ -68,15 +68,6 @@ print(posterior.info.stopped, [float(each) for each in posterior.mean])
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rows")
-    inputs = np.asarray(jax.random.normal(jax.random.key(1), (60, 3)))
-    labels = np.sign(inputs[:, :1] + 0.3)
-    np.save(folder / "rows.npy", np.hstack([inputs, labels]).astype(np.float32))
-    return folder
-
-
 def expected_of(folder, kinds):
     names = {}
     exec(MODEL, names)

@@ -31,8 +31,8 @@ def tuned(
 ) -> tuple[Posterior, AlphaCurve | None]:
     """The posterior with the best leave-one-out score, and the scores of all powers tried.
 
-    The posterior is that of a single power or, for `alpha="stacked"`, the best mixture. Without
-    finite scores, it is the one nearest to α = 0, and there is no curve.
+    It belongs to a single power or, for `alpha="stacked"`, is the best mixture. If no power has
+    finite scores, the power nearest to 0 is taken, and there is no curve.
 
     Args:
         training: The fit, without a power.

@@ -165,7 +165,7 @@ class Team:
         return self._loss(error)
 
     def _that_differ(self, tree: PyTree) -> set[int]:
-        """The processes in which a tree differs from that of process 0."""
+        """The processes whose tree differs from the one in process 0."""
         hashed = int(digest(tree)[:15], 16)
         self.wait()
         found = self._gathered(np.array([hashed >> 31, hashed % 2**31], np.int32))

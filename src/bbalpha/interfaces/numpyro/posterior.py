@@ -66,7 +66,7 @@ class SiteDraws(Protocol):
 class ParameterDraws:
     """Draws of a posterior that `bbalpha.fit` found for a plain model.
 
-    If supports depend on other sites, the posterior is that of unconstrained values, and
+    If supports depend on other sites, the posterior describes unconstrained values, and
     `values_of` maps a draw of them to the values of the sites.
     """
 
